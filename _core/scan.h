@@ -1,0 +1,405 @@
+/* Lexical scan of JSON strings and numbers (RFC 8259, strict), shared by the parser and the digest.
+ *
+ * Rules
+ * - Nothing here reads at or past `end`, allocates, calls Python, or keeps state.
+ * - A scan starts just after what the caller has recognised (the opening quote; the first character of a number) and
+ *   answers MI_OK or one error. On an error `at` is the byte that is wrong.
+ * - Both users of this file refuse the same inputs because the refusals are written here, once.
+ */
+#ifndef MCPINPUT_SCAN_H
+#define MCPINPUT_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#define MI_NUMBER_CHARS 1024  /* characters of a number token that is read, sign included */
+#define MI_NUMBER_DIGITS 1024 /* significant digits of a number that is written */
+#define MI_EXPONENT 10000     /* magnitude of written and adjusted exponents */
+#define MI_NUMBER_TEXT 1033   /* the longest text within the writing limits: sign, digits, point, E, sign, 10000 */
+
+typedef enum {
+    MI_OK = 0,
+    MI_END,          /* the input ends inside the token */
+    MI_CONTROL,      /* raw control character in a string */
+    MI_ESCAPE,       /* unknown escape, or \u without four ASCII hex digits */
+    MI_SURROGATE,    /* escaped surrogate that is not half of an escaped pair */
+    MI_UTF8,         /* not UTF-8: overlong, surrogate, above U+10FFFF, or a broken sequence */
+    MI_NUMBER,       /* not a number by the grammar */
+    MI_NUMBER_SIZE,  /* too many characters (reading) or significant digits (writing) */
+    MI_NUMBER_EXP    /* written or adjusted exponent out of range */
+} mi_status;
+
+typedef enum { MI_READING = 0, MI_WRITING = 1 } mi_rules;
+
+typedef struct {
+    const uint8_t *at;  /* the closing quote; on an error the byte that is wrong */
+    size_t length;      /* UTF-8 bytes of the string once unescaped */
+    int escaped;        /* contains escapes: the raw bytes are not the value */
+    int ascii;          /* the value is ASCII, escapes included */
+} mi_string;
+
+typedef struct {
+    const uint8_t *at;        /* first byte after the token; on an error the byte that is wrong */
+    const uint8_t *integer;   /* digits before the point */
+    const uint8_t *fraction;  /* digits after the point, if any */
+    uint32_t integer_digits;
+    uint32_t fraction_digits;
+    int32_t exponent;         /* as written; 0 when none */
+    int negative;
+    int is_integer;           /* neither point nor exponent */
+    int is_zero;
+} mi_number;
+
+/* ---- UTF-8 ---- */
+
+/* Length in bytes of the well-formed sequence at p (RFC 3629, table of section 4), or 0. */
+static inline size_t mi_utf8_sequence(const uint8_t *p, const uint8_t *end) {
+    uint8_t a = p[0];
+    size_t left = (size_t)(end - p);
+    if (a < 0x80) return 1;
+    if (a < 0xC2) return 0;
+    if (a < 0xE0) return (left >= 2 && (p[1] & 0xC0) == 0x80) ? 2 : 0;
+    if (a < 0xF0) {
+        if (left < 3 || (p[1] & 0xC0) != 0x80 || (p[2] & 0xC0) != 0x80) return 0;
+        if (a == 0xE0 && p[1] < 0xA0) return 0; /* overlong */
+        if (a == 0xED && p[1] > 0x9F) return 0; /* surrogate */
+        return 3;
+    }
+    if (a < 0xF5) {
+        if (left < 4 || (p[1] & 0xC0) != 0x80 || (p[2] & 0xC0) != 0x80 || (p[3] & 0xC0) != 0x80) return 0;
+        if (a == 0xF0 && p[1] < 0x90) return 0; /* overlong */
+        if (a == 0xF4 && p[1] > 0x8F) return 0; /* above U+10FFFF */
+        return 4;
+    }
+    return 0;
+}
+
+static inline size_t mi_utf8_put(uint32_t c, uint8_t *out) {
+    if (c < 0x80) { out[0] = (uint8_t)c; return 1; }
+    if (c < 0x800) {
+        out[0] = (uint8_t)(0xC0 | (c >> 6));
+        out[1] = (uint8_t)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (uint8_t)(0xE0 | (c >> 12));
+        out[1] = (uint8_t)(0x80 | ((c >> 6) & 0x3F));
+        out[2] = (uint8_t)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    out[0] = (uint8_t)(0xF0 | (c >> 18));
+    out[1] = (uint8_t)(0x80 | ((c >> 12) & 0x3F));
+    out[2] = (uint8_t)(0x80 | ((c >> 6) & 0x3F));
+    out[3] = (uint8_t)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+/* Order of two UTF-8 strings by UTF-16 code units (RFC 8785, section 3.2.3): UTF-8 order, but for the characters
+ * U+E000 to U+FFFF (lead bytes EE, EF), which stand above the surrogates that UTF-16 spells U+10000 and up with. */
+static inline int mi_compare_utf16(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_length) {
+    size_t shorter = a_length < b_length ? a_length : b_length;
+    size_t i = 0;
+    while (i < shorter && a[i] == b[i]) i++;
+    if (i == shorter) return (a_length > b_length) - (a_length < b_length);
+    {
+        int x = a[i], y = b[i];
+        if (x == 0xEE || x == 0xEF) x += 0x10;
+        if (y == 0xEE || y == 0xEF) y += 0x10;
+        return x < y ? -1 : 1;
+    }
+}
+
+/* ---- strings ---- */
+
+static inline int mi_hex4(const uint8_t *p, uint32_t *out) {
+    uint32_t value = 0;
+    int i;
+    for (i = 0; i < 4; i++) {
+        uint8_t c = p[i];
+        uint32_t digit;
+        if (c >= '0' && c <= '9') digit = (uint32_t)(c - '0');
+        else if (c >= 'a' && c <= 'f') digit = (uint32_t)(c - 'a' + 10);
+        else if (c >= 'A' && c <= 'F') digit = (uint32_t)(c - 'A' + 10);
+        else return 0;
+        value = (value << 4) | digit;
+    }
+    *out = value;
+    return 1;
+}
+
+/* First byte at or after p that is a quote, a backslash, a control character or not ASCII; or end. */
+static inline const uint8_t *mi_skip_plain(const uint8_t *p, const uint8_t *end) {
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), space = _mm_set1_epi8(0x20);
+    while (end - p >= 16) {
+        __m128i chunk = _mm_loadu_si128((const __m128i *)p);
+        /* Signed comparison: bytes from 0x80 up are negative, so they are below 0x20 as well. */
+        __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(chunk, quote), _mm_cmpeq_epi8(chunk, slash)),
+                                   _mm_cmplt_epi8(chunk, space));
+        int mask = _mm_movemask_epi8(hit);
+        if (mask) return p + __builtin_ctz((unsigned)mask);
+        p += 16;
+    }
+#endif
+    while (p < end && *p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\') p++;
+    return p;
+}
+
+/* p stands just after the opening quote. */
+static inline mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) {
+    size_t removed = 0; /* raw bytes minus value bytes */
+    const uint8_t *start = p;
+    out->escaped = 0;
+    out->ascii = 1;
+    for (;;) {
+        p = mi_skip_plain(p, end);
+        if (p == end) { out->at = p; return MI_END; }
+        if (*p == '"') {
+            out->at = p;
+            out->length = (size_t)(p - start) - removed;
+            return MI_OK;
+        }
+        if (*p == '\\') {
+            uint8_t buffer[4];
+            out->escaped = 1;
+            if (end - p < 2) { out->at = end; return MI_END; }
+            switch (p[1]) {
+                case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
+                    removed += 1;
+                    p += 2;
+                    break;
+                case 'u': {
+                    uint32_t unit, low;
+                    size_t width, size;
+                    if (end - p < 6) { out->at = p; return MI_ESCAPE; }
+                    if (!mi_hex4(p + 2, &unit)) { out->at = p; return MI_ESCAPE; }
+                    width = 6;
+                    if (unit >= 0xD800 && unit < 0xE000) {
+                        if (unit >= 0xDC00 || end - p < 12 || p[6] != '\\' || p[7] != 'u' ||
+                            !mi_hex4(p + 8, &low) || low < 0xDC00 || low > 0xDFFF) {
+                            out->at = p;
+                            return MI_SURROGATE;
+                        }
+                        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                        width = 12;
+                    }
+                    size = mi_utf8_put(unit, buffer);
+                    if (size > 1) out->ascii = 0;
+                    removed += width - size;
+                    p += width;
+                    break;
+                }
+                default:
+                    out->at = p;
+                    return MI_ESCAPE;
+            }
+            continue;
+        }
+        if (*p < 0x20) { out->at = p; return MI_CONTROL; }
+        {
+            size_t size = mi_utf8_sequence(p, end);
+            if (!size) { out->at = p; return MI_UTF8; }
+            out->ascii = 0;
+            p += size;
+        }
+    }
+}
+
+/* The value of a string that mi_scan_string has accepted. `out` has room for its length. Answers that length. */
+static inline size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t *out) {
+    uint8_t *start = out;
+    while (p < quote) {
+        if (*p != '\\') {
+            const uint8_t *next = (const uint8_t *)memchr(p, '\\', (size_t)(quote - p));
+            size_t size = (size_t)((next ? next : quote) - p);
+            memcpy(out, p, size);
+            out += size;
+            p += size;
+            continue;
+        }
+        switch (p[1]) {
+            case 'b': *out++ = '\b'; p += 2; break;
+            case 'f': *out++ = '\f'; p += 2; break;
+            case 'n': *out++ = '\n'; p += 2; break;
+            case 'r': *out++ = '\r'; p += 2; break;
+            case 't': *out++ = '\t'; p += 2; break;
+            case 'u': {
+                uint32_t unit = 0, low = 0;
+                mi_hex4(p + 2, &unit);
+                p += 6;
+                if (unit >= 0xD800 && unit < 0xE000) {
+                    mi_hex4(p + 2, &low);
+                    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                    p += 6;
+                }
+                out += mi_utf8_put(unit, out);
+                break;
+            }
+            default: *out++ = p[1]; p += 2; break; /* quote, backslash, slash */
+        }
+    }
+    return (size_t)(out - start);
+}
+
+/* Length of the RFC 8785 escape of an ASCII character inside a string: 1 where it stands for itself. */
+static inline size_t mi_escape_length(uint8_t c) {
+    if (c >= 0x20) return (c == '"' || c == '\\') ? 2 : 1;
+    return (c == '\b' || c == '\t' || c == '\n' || c == '\f' || c == '\r') ? 2 : 6;
+}
+
+/* Writes the RFC 8785 form of an ASCII character; answers its length, at most 6. */
+static inline size_t mi_put_escaped(uint8_t c, uint8_t *out) {
+    static const char hex[] = "0123456789abcdef";
+    if (c >= 0x20 && c != '"' && c != '\\') { out[0] = c; return 1; }
+    out[0] = '\\';
+    switch (c) {
+        case '"': out[1] = '"'; return 2;
+        case '\\': out[1] = '\\'; return 2;
+        case '\b': out[1] = 'b'; return 2;
+        case '\t': out[1] = 't'; return 2;
+        case '\n': out[1] = 'n'; return 2;
+        case '\f': out[1] = 'f'; return 2;
+        case '\r': out[1] = 'r'; return 2;
+        default:
+            out[1] = 'u'; out[2] = '0'; out[3] = '0';
+            out[4] = (uint8_t)hex[c >> 4];
+            out[5] = (uint8_t)hex[c & 15];
+            return 6;
+    }
+}
+
+/* ---- numbers ---- */
+
+/* Digits of the coefficient without leading zeros, 1 for a zero: the number of digits of the Decimal's coefficient. */
+static inline uint32_t mi_coefficient_digits(const mi_number *n) {
+    uint32_t i;
+    if (n->is_zero) return 1;
+    if (n->integer[0] != '0') return n->integer_digits + n->fraction_digits;
+    for (i = 0; n->fraction[i] == '0'; i++) {}
+    return n->fraction_digits - i;
+}
+
+/* p stands at the minus or the first digit. */
+static inline mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_rules rules, mi_number *out) {
+    const uint8_t *start = p;
+    int nonzero;
+    out->negative = 0;
+    out->fraction = NULL;
+    out->fraction_digits = 0;
+    out->exponent = 0;
+    out->is_integer = 1;
+    if (p < end && *p == '-') { out->negative = 1; p++; }
+    if (p == end) { out->at = p; return MI_END; }
+    if (*p < '0' || *p > '9') { out->at = p; return MI_NUMBER; }
+    out->integer = p;
+    if (*p == '0') {
+        nonzero = 0;
+        p++;
+        if (p < end && *p >= '0' && *p <= '9') { out->at = p; return MI_NUMBER; } /* leading zero */
+    } else {
+        nonzero = 1;
+        while (p < end && *p >= '0' && *p <= '9') p++;
+    }
+    if (p - out->integer > 0x7FFFFFFF) { out->at = start; return MI_NUMBER_SIZE; }
+    out->integer_digits = (uint32_t)(p - out->integer);
+    if (p < end && *p == '.') {
+        out->is_integer = 0;
+        p++;
+        out->fraction = p;
+        while (p < end && *p >= '0' && *p <= '9') {
+            if (*p != '0') nonzero = 1;
+            p++;
+        }
+        if (p == out->fraction) { out->at = p; return p == end ? MI_END : MI_NUMBER; }
+        if (p - out->fraction > 0x7FFFFFFF) { out->at = start; return MI_NUMBER_SIZE; }
+        out->fraction_digits = (uint32_t)(p - out->fraction);
+    }
+    out->is_zero = !nonzero;
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        const uint8_t *digits;
+        int32_t value = 0;
+        int minus = 0;
+        out->is_integer = 0;
+        p++;
+        if (p < end && (*p == '+' || *p == '-')) { minus = *p == '-'; p++; }
+        digits = p;
+        while (p < end && *p >= '0' && *p <= '9') {
+            if (value <= MI_EXPONENT) value = value * 10 + (*p - '0'); /* stops growing once out of range */
+            p++;
+        }
+        if (p == digits) { out->at = p; return p == end ? MI_END : MI_NUMBER; }
+        out->exponent = minus ? -value : value;
+    }
+    out->at = p;
+    if (rules == MI_READING) {
+        if (p - start > MI_NUMBER_CHARS) { out->at = start; return MI_NUMBER_SIZE; }
+        if (out->is_integer) return MI_OK;
+    } else {
+        if (p - start > MI_NUMBER_TEXT || mi_coefficient_digits(out) > MI_NUMBER_DIGITS) {
+            out->at = start;
+            return MI_NUMBER_SIZE;
+        }
+    }
+    if (out->exponent > MI_EXPONENT || out->exponent < -MI_EXPONENT) { out->at = start; return MI_NUMBER_EXP; }
+    {
+        int32_t adjusted = out->exponent - (int32_t)out->fraction_digits + (int32_t)mi_coefficient_digits(out) - 1;
+        if (adjusted > MI_EXPONENT || adjusted < -MI_EXPONENT) { out->at = start; return MI_NUMBER_EXP; }
+    }
+    return MI_OK;
+}
+
+/* Canonical form v1 of a number: exact value, trailing zeros stripped, in the text form of decimal.Decimal (scientific
+ * when the exponent is positive or the adjusted exponent below -6). `out` has room for MI_NUMBER_TEXT bytes; answers
+ * the length. The number has passed mi_scan_number. */
+static inline size_t mi_canonical_number(const mi_number *n, uint8_t *out) {
+    uint8_t digits[MI_NUMBER_TEXT + 1];
+    uint8_t *start = out;
+    uint32_t count = 0, i;
+    int32_t exponent = n->exponent - (int32_t)n->fraction_digits;
+    int32_t adjusted;
+    if (n->is_zero) { out[0] = '0'; return 1; }
+    for (i = 0; i < n->integer_digits; i++)
+        if (count || n->integer[i] != '0') digits[count++] = n->integer[i];
+    for (i = 0; i < n->fraction_digits; i++)
+        if (count || n->fraction[i] != '0') digits[count++] = n->fraction[i];
+    while (digits[count - 1] == '0') { count--; exponent++; }
+    adjusted = exponent + (int32_t)count - 1;
+    if (n->negative) *out++ = '-';
+    if (exponent > 0 || adjusted < -6) {
+        uint32_t magnitude = (uint32_t)(adjusted < 0 ? -adjusted : adjusted);
+        uint32_t divisor = 1;
+        *out++ = digits[0];
+        if (count > 1) {
+            *out++ = '.';
+            memcpy(out, digits + 1, count - 1);
+            out += count - 1;
+        }
+        *out++ = 'E';
+        *out++ = adjusted < 0 ? '-' : '+';
+        while (magnitude / divisor >= 10) divisor *= 10;
+        for (; divisor; divisor /= 10) *out++ = (uint8_t)('0' + magnitude / divisor % 10);
+    } else if (exponent == 0) {
+        memcpy(out, digits, count);
+        out += count;
+    } else if (adjusted >= 0) {
+        memcpy(out, digits, (size_t)adjusted + 1);
+        out += adjusted + 1;
+        *out++ = '.';
+        memcpy(out, digits + adjusted + 1, count - (size_t)adjusted - 1);
+        out += count - (size_t)adjusted - 1;
+    } else {
+        *out++ = '0';
+        *out++ = '.';
+        for (i = 0; i < (uint32_t)(-adjusted - 1); i++) *out++ = '0';
+        memcpy(out, digits, count);
+        out += count;
+    }
+    return (size_t)(out - start);
+}
+
+#endif

@@ -1,0 +1,54 @@
+# What scan.h offers; its comments say what each does.
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+
+
+cdef extern from "scan.h" nogil:
+    enum:
+        MI_NUMBER_CHARS
+        MI_NUMBER_DIGITS
+        MI_EXPONENT
+        MI_NUMBER_TEXT
+
+    ctypedef enum mi_status:
+        MI_OK
+        MI_END
+        MI_CONTROL
+        MI_ESCAPE
+        MI_SURROGATE
+        MI_UTF8
+        MI_NUMBER
+        MI_NUMBER_SIZE
+        MI_NUMBER_EXP
+
+    ctypedef enum mi_rules:
+        MI_READING
+        MI_WRITING
+
+    ctypedef struct mi_string:
+        const uint8_t *at
+        size_t length
+        int escaped
+        int ascii
+
+    ctypedef struct mi_number:
+        const uint8_t *at
+        const uint8_t *integer
+        const uint8_t *fraction
+        uint32_t integer_digits
+        uint32_t fraction_digits
+        int32_t exponent
+        int negative
+        int is_integer
+        int is_zero
+
+    size_t mi_utf8_sequence(const uint8_t *p, const uint8_t *end) noexcept
+    size_t mi_utf8_put(uint32_t c, uint8_t *out) noexcept
+    int mi_compare_utf16(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_length) noexcept
+    const uint8_t *mi_skip_plain(const uint8_t *p, const uint8_t *end) noexcept
+    mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept
+    size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t *out) noexcept
+    size_t mi_escape_length(uint8_t c) noexcept
+    size_t mi_put_escaped(uint8_t c, uint8_t *out) noexcept
+    uint32_t mi_coefficient_digits(const mi_number *n) noexcept
+    mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_rules rules, mi_number *out) noexcept
+    size_t mi_canonical_number(const mi_number *n, uint8_t *out) noexcept

@@ -1,0 +1,1 @@
+"""Ask the person on the other side of an MCP server, with sealed state and exact decimals."""

@@ -1,0 +1,14 @@
+"""The compiled core as Python sees it. Its sources are in ``_core/`` at the top of the repository."""
+
+from __future__ import annotations
+
+try:
+    from mcpinput._core import json as _built  # noqa: F401 - only to see that it is there
+except ModuleNotFoundError as error:  # pragma: no cover - only in an unbuilt checkout
+    if error.name != "mcpinput._core.json":
+        raise
+    raise ImportError(
+        "the compiled core of mcpinput is missing: this is a source checkout that was not built. "
+        "Run 'pip install -e .' in it, or leave its folder to import an installed mcpinput "
+        "(PYTHONSAFEPATH=1 keeps the current folder out of the way)."
+    ) from error

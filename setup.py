@@ -1,0 +1,88 @@
+"""Builds the sources of ``_core/`` into ``mcpinput._core.*``.
+
+The mode is read once, from ``MCPINPUT_BUILD``: ``release`` (default), ``asan`` (address and undefined-behaviour
+sanitizers) or ``trace`` (line tracing, for coverage of the .pyx files). Each mode has its own build folder, so that no
+build picks up objects of another.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build import build
+from setuptools.command.build_ext import build_ext
+
+MODE = os.environ.get("MCPINPUT_BUILD", "release")
+CORE_MODULES = sorted(path.stem for path in Path("_core").glob("*.pyx"))
+
+COMPILE_ARGS = {
+    "release": ["-O3", "-g0", "-Wall", "-Wno-unused-function"],
+    "asan": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-Wall", "-Wno-unused-function"],
+    "trace": ["-O0", "-g"],
+}
+LINK_ARGS = {"release": [], "asan": ["-fsanitize=address,undefined"], "trace": []}
+MACROS = {
+    "release": [],
+    "asan": [],
+    "trace": [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")],
+}
+if MODE not in COMPILE_ARGS:
+    raise SystemExit(f"MCPINPUT_BUILD={MODE!r}: expected one of {', '.join(COMPILE_ARGS)}")
+
+BUILD_BASE = "build" if MODE == "release" else f"build/{MODE}"
+
+
+class ModeBuild(build):
+    """One ``build_base`` for each mode."""
+
+    def initialize_options(self):
+        super().initialize_options()
+        self.build_base = BUILD_BASE
+
+
+class CoreBuildExt(build_ext):
+    """Runs Cython with the ``.pxd`` files laid out under the qualified names by which it looks for them."""
+
+    cython_c_in_temp = MODE != "trace"  # coverage wants the C files beside the sources
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.cython_directives = {
+            "language_level": 3,
+            "auto_pickle": False,
+            "autotestdict": False,
+            "embedsignature": False,
+            "linetrace": MODE == "trace",
+        }
+        self.cython_include_dirs = [str(Path(BUILD_BASE, "pxd"))]
+
+    def build_extensions(self):
+        target = Path(BUILD_BASE, "pxd", "mcpinput", "_core")
+        target.mkdir(parents=True, exist_ok=True)
+        (target.parent / "__init__.pxd").touch()
+        for source in Path("_core").glob("*.pxd"):
+            copy = target / source.name
+            # Only changed files are copied: a newer .pxd would make every extension be built again.
+            if not copy.exists() or copy.read_bytes() != source.read_bytes():
+                shutil.copy(source, copy)
+        super().build_extensions()
+
+
+def core_extension(name):
+    headers = sorted(str(path) for pattern in ("*.h", "*.pxd") for path in Path("_core").glob(pattern))
+    return Extension(
+        f"mcpinput._core.{name}",
+        [f"_core/{name}.pyx"],
+        include_dirs=["_core"],
+        depends=headers,
+        extra_compile_args=COMPILE_ARGS[MODE],
+        extra_link_args=LINK_ARGS[MODE],
+        define_macros=MACROS[MODE],
+    )
+
+
+setup(
+    ext_modules=[core_extension(name) for name in CORE_MODULES],
+    cmdclass={"build": ModeBuild, "build_ext": CoreBuildExt},
+)
