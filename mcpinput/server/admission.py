@@ -1,0 +1,186 @@
+"""Who is let in: the two doors of a request, and what they answer.
+
+``authenticate`` runs before the first byte of the body is read and says who is calling; ``admission`` runs once the
+request is understood and says under which partition, principal and tenant it goes on. Sealed state is bound to those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+if TYPE_CHECKING:
+    from mcpinput.server.headers import Headers
+
+__all__ = [
+    "ANONYMOUS",
+    "Admission",
+    "AdmissionFacts",
+    "Identity",
+    "Refusal",
+    "TransportFacts",
+    "partition_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TransportFacts:
+    """What the transport knows of a request before its body is read.
+
+    Attributes:
+        headers: The request's headers; None on a transport that has none.
+        peer: Host and port of the other side, where known.
+        scope: The ASGI connection scope; empty on other transports.
+    """
+
+    headers: Headers | None
+    peer: tuple[str, int] | None = None
+    scope: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Identity:
+    """Who is calling, as ``authenticate`` found out. Never shown by ``repr``.
+
+    Attributes:
+        subject: The user or service, as its issuer names it.
+        issuer: Who vouches for the subject.
+        client: The client application, if known.
+        scopes: What the caller was granted.
+        claims: Anything more that ``admission`` needs.
+    """
+
+    subject: str
+    issuer: str | None = None
+    client: str | None = None
+    scopes: Iterable[str] = ()
+    claims: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_text("subject", self.subject, required=True)
+        _check_text("issuer", self.issuer)
+        _check_text("client", self.client)
+
+    def __repr__(self) -> str:
+        return "<Identity>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Admission:
+    """The application's decision to let a request in. Never shown by ``repr``.
+
+    Attributes:
+        partition: The authorization partition; state sealed in one does not open in another. None is a partition of
+            its own: the one that all callers share.
+        principal: The user on whose behalf the request runs.
+        tenant: The customer to whom the data belongs.
+        extra: Anything that handlers want to find at ``ctx.admission.extra``.
+
+    Raises:
+        TypeError: A part is neither str nor None.
+        ValueError: A part has a lone surrogate, so it cannot be encoded.
+    """
+
+    partition: str | None
+    principal: str | None = None
+    tenant: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_text("partition", self.partition)
+        _check_text("principal", self.principal)
+        _check_text("tenant", self.tenant)
+
+    def __repr__(self) -> str:
+        return "<Admission>"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request is not let in.
+
+    Attributes:
+        status: 401 (not authenticated) or 403 (not allowed).
+        headers: Response headers, such as ``WWW-Authenticate``.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.status not in (401, 403):
+            raise ValueError("Refusal.status must be 401 or 403")
+        for name, value in self.headers.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise TypeError("Refusal.headers must map str to str")
+            if not name.isascii() or any(char in name + value for char in "\r\n\0"):
+                raise ValueError("Refusal.headers has a name or value that no HTTP header can carry")
+            value.encode("latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionFacts:
+    """What ``admission`` may decide by.
+
+    Attributes:
+        transport: Headers, peer and scope.
+        method: JSON-RPC method.
+        target: Name of the tool or prompt, or URI of the resource; None for other methods.
+        protocol_version: The request's protocol version.
+        meta: The request's ``_meta``, unchangeable.
+    """
+
+    transport: TransportFacts
+    method: str
+    target: str | None
+    protocol_version: str
+    meta: Mapping[str, Any]
+
+
+@final
+class _Anonymous:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ANONYMOUS"
+
+
+ANONYMOUS: Final = _Anonymous()
+"""``admission=ANONYMOUS`` states that all callers are one: the partition is None for everybody."""
+
+Authenticate: TypeAlias = Callable[[TransportFacts], "Identity | Refusal | Awaitable[Identity | Refusal]"]
+AdmissionHook: TypeAlias = Callable[
+    [AdmissionFacts, "Identity | None"], "Admission | Refusal | Awaitable[Admission | Refusal]"
+]
+EVERYBODY: Final = Admission(partition=None)
+
+
+def partition_of(
+    *, issuer: str | None = None, subject: str | None = None, client: str | None = None, tenant: str | None = None
+) -> str:
+    """One partition name out of its parts, such that different parts never give the same name.
+
+    Raises:
+        TypeError: A part is neither str nor None.
+        ValueError: All parts are None, or one has a lone surrogate.
+    """
+    parts = {"issuer": issuer, "subject": subject, "client": client, "tenant": tenant}
+    if all(part is None for part in parts.values()):
+        raise ValueError("partition_of needs at least one of issuer, subject, client, tenant")
+    framed = []
+    for name, part in parts.items():
+        _check_text(name, part)
+        framed.append("-" if part is None else f"{len(part)}:{part}")
+    return "|".join(framed)
+
+
+def _check_text(name: str, value: object, *, required: bool = False) -> None:
+    if value is None and not required:
+        return
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str{'' if required else ' or None'}, not {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} has a lone surrogate, so it cannot be encoded") from None

@@ -1,0 +1,174 @@
+"""The request context: what a handler, an interceptor and an observer know of one request. One object for all three."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, final, overload
+
+from mcpinput import protocol
+from mcpinput.json import freeze
+from mcpinput.responses import convert
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpinput.json import JsonValue
+    from mcpinput.protection.state import OpenedState
+    from mcpinput.responses import InputResponses
+    from mcpinput.server.admission import Admission
+
+_T = TypeVar("_T")
+
+
+@final
+class RequestContext:
+    """One admitted request. Complete and unchangeable once made; trees reached from it cannot be changed either.
+
+    Attributes:
+        method: JSON-RPC method: ``tools/call``, ``prompts/get`` or ``resources/read``.
+        endpoint_path: The server's path, as configured.
+        protocol_version: Protocol version of the request.
+        request_id: JSON-RPC id, with its JSON type.
+        admission: The application's decision to let the request in.
+        input_responses: Verified answers, by key; empty on a first request.
+        application_request_state: The opaque string of an APPLICATION_PROTECTED operation, or None.
+        round: Asks emitted so far in this flow: 0 on a first request. It counts where the state is FRAMEWORK_PROTECTED.
+    """
+
+    __slots__ = (
+        "_flow_id",
+        "_frozen_state",
+        "_maximum_rounds",
+        "_opened",
+        "_params",
+        "admission",
+        "application_request_state",
+        "endpoint_path",
+        "input_responses",
+        "method",
+        "protocol_version",
+        "request_id",
+        "round",
+    )
+
+    method: str
+    endpoint_path: str
+    protocol_version: str
+    request_id: int | str
+    admission: Admission
+    input_responses: InputResponses
+    application_request_state: str | None
+    round: int
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        endpoint_path: str,
+        protocol_version: str,
+        request_id: int | str,
+        params: Mapping[str, Any],
+        admission: Admission,
+        input_responses: InputResponses,
+        application_request_state: str | None,
+        opened: OpenedState | None,
+        maximum_rounds: int,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "method", method)
+        put(self, "endpoint_path", endpoint_path)
+        put(self, "protocol_version", protocol_version)
+        put(self, "request_id", request_id)
+        put(self, "admission", admission)
+        put(self, "input_responses", input_responses)
+        put(self, "application_request_state", application_request_state)
+        put(self, "round", 0 if opened is None else opened.round)
+        put(self, "_params", params)
+        put(self, "_opened", opened)
+        put(self, "_maximum_rounds", maximum_rounds)
+        put(self, "_flow_id", None if opened is None else opened.flow_id)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a RequestContext cannot be changed ({name})")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a RequestContext cannot be changed ({name})")
+
+    def __repr__(self) -> str:
+        return f"<RequestContext {self.method} round {self.round}>"
+
+    # ---- what the client says of itself ----
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's ``_meta``."""
+        return freeze(self._params["_meta"])  # type: ignore[no-any-return]
+
+    @property
+    def client_info(self) -> Mapping[str, Any] | None:
+        """``clientInfo`` as the client sent it: for display and logs, never for decisions. None where absent."""
+        return freeze(self._params["_meta"].get(protocol.META_CLIENT_INFO))  # type: ignore[no-any-return]
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Any]:
+        """What the client declares that it can be asked for."""
+        return freeze(self._params["_meta"][protocol.META_CLIENT_CAPABILITIES])  # type: ignore[no-any-return]
+
+    # ---- state ----
+
+    @property
+    def has_request_state(self) -> bool:
+        """Whether this is a retry that carries state of the operation's mode; tells a null state from none."""
+        return self.application_request_state is not None or (self._opened is not None and self._opened.has_state)
+
+    @property
+    def framework_request_state(self) -> JsonValue:
+        """The verified state of a FRAMEWORK_PROTECTED operation, with canonical numbers; None where absent (or null)."""
+        if self._opened is None or not self._opened.has_state:
+            return None
+        try:
+            return self._frozen_state  # type: ignore[no-any-return]
+        except AttributeError:
+            state = freeze(self._opened.state)
+            object.__setattr__(self, "_frozen_state", state)
+            return state  # type: ignore[no-any-return]
+
+    @overload
+    def state(self) -> JsonValue: ...
+    @overload
+    def state(self, type: type[_T]) -> _T: ...
+    def state(self, type: Any = None) -> Any:  # noqa: A002 - as in InputResponses.find
+        """The verified state, converted to a type: exact, as :meth:`InputResponses.find` converts.
+
+        Raises:
+            LookupError: There is no framework state on this request.
+            InputConversionError: The state does not fit the type; names the path.
+        """
+        if self._opened is None or not self._opened.has_state:
+            raise LookupError("this request carries no framework state; see ctx.has_request_state")
+        if type is None:
+            return self.framework_request_state
+        return convert(self._opened.state, type)
+
+    # ---- flow ----
+
+    @property
+    def rounds_left(self) -> int:
+        """How many more asks this flow may emit: the maximum less :attr:`round`."""
+        return max(0, self._maximum_rounds - self.round)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the flow's state expires (UTC, exact to the millisecond); None before the first ask."""
+        if self._opened is None:
+            return None
+        seconds, milliseconds = divmod(self._opened.expires_ms, 1000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
+
+    @property
+    def flow_id(self) -> bytes:
+        """16 random bytes, the same in all rounds of a FRAMEWORK_PROTECTED flow: a name for traces, not for outcomes."""
+        if self._flow_id is None:
+            object.__setattr__(self, "_flow_id", os.urandom(16))
+        return self._flow_id  # type: ignore[no-any-return]

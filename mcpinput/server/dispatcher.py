@@ -1,0 +1,867 @@
+"""The dispatcher: bytes of one message in, bytes of its answer and an HTTP status out. It knows no socket and no ASGI.
+
+A request passes these checks in this order, and the first failure answers: JSON, one JSON-RPC object, id, ``_meta``,
+headers against the body, protocol version, method, admission, operation, REQUIRED capabilities, arguments, request
+state, input responses. Then the context is made and the handler runs. What it returns is checked again before it goes
+out: capabilities of what it asks, then the seal. Whatever waits on the outside (hooks, protector, handler) is awaited
+here and nowhere lower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from mcpinput import protocol
+from mcpinput._core.digest import message_digest
+from mcpinput.errors import (
+    JsonError,
+    JsonParseError,
+    McpError,
+    ProtectionFailure,
+    RequestStateProtectionError,
+    ToolError,
+)
+from mcpinput.json import Limits, dump, freeze, parse
+from mcpinput.protection.context import Bindings
+from mcpinput.protection.state import AskedRequest, Call
+from mcpinput.responses import InputResponses, fits_kind, fits_union
+from mcpinput.results import CompleteResult, InputRequiredResult, prompt_result, resource_result, tool_result
+from mcpinput.server.admission import ANONYMOUS, EVERYBODY, Admission, AdmissionFacts, Refusal
+from mcpinput.server.capabilities import malformed_capability, missing_capabilities
+from mcpinput.server.context import RequestContext
+from mcpinput.server.headers import mirrors, mirrors_encoded
+from mcpinput.server.observers import Dropped, Outcome, Rejection
+from mcpinput.server.registry import RequestStateMode
+
+if TYPE_CHECKING:
+    from mcpinput.protection.state import OpenedState, SealedState, StateBoundary
+    from mcpinput.server.admission import AdmissionHook, Identity, TransportFacts
+    from mcpinput.server.headers import Headers
+    from mcpinput.server.observers import Interceptor, Observers
+    from mcpinput.server.registry import Operation, Registry
+
+logger = logging.getLogger("mcpinput")
+
+APPLICATION_STATE_BYTES: Final = 65_536
+REQUEST_ID_CHARACTERS: Final = 65_536
+"""A longer id could not be echoed in every answer that is within the response limit."""
+_COMPLETE_KINDS: Final = {
+    protocol.TOOLS_CALL: "tool",
+    protocol.PROMPTS_GET: "prompt",
+    protocol.RESOURCES_READ: "resource",
+}
+_NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
+
+
+def _nothing() -> None:
+    """What there is to release when no key was reserved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer, ready to send.
+
+    Attributes:
+        status: HTTP status.
+        body: One JSON message on one line, or empty.
+        headers: Headers beyond the body's own.
+        release: To be called once the message has been sent, or never will be: gives back what sealing it reserved.
+    """
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    release: Callable[[], None] = _nothing
+
+
+class _Refused(Exception):
+    """The request is answered with an error before its handler runs."""
+
+    def __init__(
+        self,
+        status: int,
+        code: int,
+        message: str,
+        data: Any = None,
+        *,
+        reason: str,
+        failure: RequestStateProtectionError | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.data = data
+        self.reason = reason
+        self.failure = failure
+        self.headers = headers
+
+
+class _NotAdmitted(Exception):
+    """Admission refused: an HTTP answer without JSON-RPC."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.status)
+        self.refusal = refusal
+
+
+class _Failed(Exception):
+    """What the handler answered cannot go out, or it answered with an error."""
+
+    def __init__(
+        self, code: int, message: str, data: Any = None, *, status: int = 200, failure: ProtectionFailure | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.status = status
+        self.failure = failure
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request on its way through the checks."""
+
+    raw: bytes
+    transport: TransportFacts
+    message: dict[str, Any]
+    id: int | str
+    method: str
+    params: dict[str, Any]
+
+
+class Dispatcher:
+    """Answers messages for one server.
+
+    Args:
+        registry: What the server offers.
+        endpoint_path: The server's normalised path, bound into state.
+        audience: The service, bound into state.
+        server_info: ``Implementation`` of the specification, sent with every result.
+        instructions: Hints for the model, sent by ``server/discover``.
+        boundary: What seals and opens framework state, or None without protection.
+        admission: The application's hook, or ANONYMOUS.
+        observers: Told of every request.
+        interceptors: Wrap every handler, the first one outermost.
+        limits: Bounds on what is read and written.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        endpoint_path: str,
+        audience: str,
+        server_info: Mapping[str, Any],
+        instructions: str | None,
+        boundary: StateBoundary | None,
+        admission: AdmissionHook | Any,
+        observers: Observers,
+        interceptors: Sequence[Interceptor],
+        limits: Limits,
+    ) -> None:
+        self._registry: Final = registry
+        self._path: Final = endpoint_path
+        self._audience: Final = audience
+        self._meta: Final = {protocol.META_SERVER_INFO: dict(server_info)}
+        self._instructions: Final = instructions
+        self._boundary: Final = boundary
+        self._admission: Final = admission
+        self._observers: Final = observers
+        self._interceptors: Final = tuple(interceptors)
+        self._limits: Final = limits
+        self._methods: Final[dict[str, Callable[[_Request, Admission], Awaitable[Reply]]]] = {
+            protocol.DISCOVER: self._discover,
+            protocol.TOOLS_LIST: self._list_tools,
+            protocol.PROMPTS_LIST: self._list_prompts,
+            protocol.RESOURCES_LIST: self._list_resources,
+            protocol.RESOURCES_TEMPLATES_LIST: self._list_templates,
+            protocol.TOOLS_CALL: self._call_tool,
+            protocol.PROMPTS_GET: self._get_prompt,
+            protocol.RESOURCES_READ: self._read_resource,
+        }
+
+    async def dispatch(self, raw: bytes, transport: TransportFacts, identity: Identity | None = None) -> Reply:
+        """Answers one message.
+
+        Args:
+            raw: The message, UTF-8.
+            transport: What the transport knows; with headers, they are checked against the body.
+            identity: What ``authenticate`` answered.
+        """
+        request_id: int | str | None = None
+        method: str | None = None
+        try:
+            message = self._decode(raw)
+            if "id" not in message:
+                return self._notification(message)
+            request_id = _request_id(message)
+            method = _method(message)
+            request = _Request(raw, transport, message, request_id, method, _params(message))
+            version = _check_meta(request.params["_meta"])
+            if transport.headers is not None:
+                _check_version_header(transport.headers, version)
+            _check_version(version)
+            _check_target(transport.headers, method, request.params)
+            answer = self._methods.get(method)
+            if answer is None:
+                raise _Refused(404, protocol.METHOD_NOT_FOUND, f"Method not found: {_short(method)}", reason="method")
+            admission = await self._admit(request, identity)
+            return await answer(request, admission)
+        except _Refused as refused:
+            return self._refuse(refused, transport, request_id, method)
+        except _NotAdmitted as refused:
+            self._observers.rejection(transport, Rejection(refused.refusal.status, None, "admission", method))
+            return Reply(refused.refusal.status, b"", tuple(refused.refusal.headers.items()))
+
+    # ---- before the handler ----
+
+    def _decode(self, raw: bytes) -> dict[str, Any]:
+        try:
+            message = parse(raw, limits=self._limits)
+        except JsonParseError as error:
+            raise _Refused(400, protocol.PARSE_ERROR, f"Parse error: {error}", reason="json") from None
+        if not isinstance(message, dict):
+            raise _Refused(
+                400,
+                protocol.INVALID_REQUEST,
+                "Invalid request: the body must be one JSON-RPC object (batches are not part of this revision)",
+                reason="json-rpc",
+            )
+        return message
+
+    def _notification(self, message: Mapping[str, Any]) -> Reply:
+        # Nothing is ever done with one over HTTP: closing the response stream is what cancels a request.
+        _check_jsonrpc(message)
+        _method(message)
+        return Reply(202, b"")
+
+    async def _admit(self, request: _Request, identity: Identity | None) -> Admission:
+        if self._admission is ANONYMOUS:
+            return EVERYBODY
+        target = protocol.NAME_MEMBER.get(request.method)
+        facts = AdmissionFacts(
+            transport=request.transport,
+            method=request.method,
+            target=None if target is None else request.params[target],
+            protocol_version=protocol.PROTOCOL_VERSION,
+            meta=freeze(request.params["_meta"]),
+        )
+        try:
+            decision = self._admission(facts, identity)
+            if inspect.isawaitable(decision):
+                decision = await decision
+        except Exception:  # whatever a hook raises, nothing may run
+            logger.exception("the admission hook failed; the request is refused")
+            decision = None
+        if isinstance(decision, Admission):
+            return decision
+        if isinstance(decision, Refusal):
+            raise _NotAdmitted(decision)
+        if decision is not None:
+            logger.error("the admission hook returned %s; Admission or Refusal is needed", type(decision).__name__)
+        raise _Refused(500, protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE, reason="admission hook")
+
+    def _refuse(
+        self, refused: _Refused, transport: TransportFacts, request_id: int | str | None, method: str | None
+    ) -> Reply:
+        failure = refused.failure
+        self._observers.rejection(
+            transport,
+            Rejection(
+                status=refused.status,
+                code=refused.code,
+                reason=refused.reason,
+                method=method,
+                failure=None if failure is None else failure.reason,
+                key_id=None if failure is None else failure.key_id,
+                age_ms=None if failure is None else failure.age_ms,
+                round=None if failure is None else failure.round,
+            ),
+        )
+        message, data = refused.message, refused.data
+        if method == protocol.INITIALIZE:
+            # A client of an older revision: whatever is wrong first, tell it which revision is spoken here.
+            message = f"{message} (this server speaks protocol version {protocol.PROTOCOL_VERSION} only)"
+            data = {"supported": list(protocol.SUPPORTED_VERSIONS)} | (data or {})
+        body = error_body(request_id, refused.code, message, data)
+        return Reply(refused.status, body, refused.headers)
+
+    # ---- lists ----
+
+    async def _discover(self, request: _Request, admission: Admission) -> Reply:
+        registry = self._registry
+        capabilities: dict[str, Any] = {}
+        if registry.tools:
+            capabilities["tools"] = {}
+        if registry.prompts:
+            capabilities["prompts"] = {}
+        if registry.resources or registry.templates:
+            capabilities["resources"] = {}
+        result: dict[str, Any] = {
+            "supportedVersions": list(protocol.SUPPORTED_VERSIONS),
+            "capabilities": capabilities,
+            **_NO_CACHE,
+        }
+        if self._instructions is not None:
+            result["instructions"] = self._instructions
+        return self._complete(request, result)
+
+    async def _list_tools(self, request: _Request, admission: Admission) -> Reply:
+        return self._list(request, "tools", self._registry.tools)
+
+    async def _list_prompts(self, request: _Request, admission: Admission) -> Reply:
+        return self._list(request, "prompts", self._registry.prompts)
+
+    async def _list_resources(self, request: _Request, admission: Admission) -> Reply:
+        return self._list(request, "resources", self._registry.resources)
+
+    async def _list_templates(self, request: _Request, admission: Admission) -> Reply:
+        return self._list(request, "resourceTemplates", self._registry.templates)
+
+    def _list(self, request: _Request, member: str, operations: Mapping[str, Operation]) -> Reply:
+        if "cursor" in request.params:  # everything fits one page, so no cursor was ever given out
+            raise _Refused(400, protocol.INVALID_PARAMS, "Invalid params: unknown cursor", reason="cursor")
+        return self._complete(request, {member: [op.entry for op in operations.values()], **_NO_CACHE})
+
+    def _complete(self, request: _Request, result: Mapping[str, Any]) -> Reply:
+        try:
+            return Reply(200, self._result_body(request.id, protocol.COMPLETE, result))
+        except JsonError:
+            logger.exception("the answer to %s cannot be written", request.method)
+            return Reply(200, _internal_error(request.id))
+
+    # ---- operations ----
+
+    async def _call_tool(self, request: _Request, admission: Admission) -> Reply:
+        name = request.params["name"]
+        operation = self._registry.tools.get(name)
+        if operation is None:
+            raise _Refused(400, protocol.INVALID_PARAMS, f"Unknown tool: {_short(name)}", reason="operation")
+        self._require(operation, request)
+        arguments = request.params.get("arguments", {})
+        if not isinstance(arguments, dict):
+            raise _Refused(
+                400, protocol.INVALID_PARAMS, "Invalid params: arguments must be an object", reason="arguments"
+            )
+        if operation.schema is not None:
+            problems = operation.schema.problems(arguments)
+            if problems:  # a result that the model sees, so that it can correct itself (server/tools, Error Handling)
+                text = "Invalid arguments:\n" + "\n".join(problems)
+                return self._complete(request, CompleteResult.from_tool_text(text, is_error=True).members)
+        return await self._run(operation, request, admission, arguments, tool_result)
+
+    async def _get_prompt(self, request: _Request, admission: Admission) -> Reply:
+        name = request.params["name"]
+        operation = self._registry.prompts.get(name)
+        if operation is None:
+            raise _Refused(400, protocol.INVALID_PARAMS, f"Unknown prompt: {_short(name)}", reason="operation")
+        self._require(operation, request)
+        arguments = request.params.get("arguments", {})
+        if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
+            raise _Refused(
+                400,
+                protocol.INVALID_PARAMS,
+                "Invalid params: arguments must be an object of strings",
+                reason="arguments",
+            )
+        lacking = [argument for argument in operation.required_arguments if argument not in arguments]
+        if lacking:
+            raise _Refused(
+                400, protocol.INVALID_PARAMS, f"Missing required argument: {', '.join(lacking)}", reason="arguments"
+            )
+        return await self._run(operation, request, admission, arguments, prompt_result)
+
+    async def _read_resource(self, request: _Request, admission: Admission) -> Reply:
+        uri = request.params["uri"]
+        found = self._registry.resource(uri)
+        if found is None:
+            raise _Refused(
+                400, protocol.INVALID_PARAMS, "Resource not found", {"uri": uri}, reason="operation"
+            )
+        operation, variables = found
+        self._require(operation, request)
+
+        def to_result(value: object) -> CompleteResult:
+            return resource_result(value, uri, operation.mime_type)
+
+        return await self._run(operation, request, admission, variables, to_result)
+
+    def _require(self, operation: Operation, request: _Request) -> None:
+        if operation.required:
+            declared = request.params["_meta"][protocol.META_CLIENT_CAPABILITIES]
+            missing = missing_capabilities(operation.required, declared)
+            if missing is not None:
+                raise _Refused(
+                    400,
+                    protocol.MISSING_CLIENT_CAPABILITY,
+                    _missing_message(missing),
+                    {"requiredCapabilities": missing},
+                    reason="capabilities",
+                )
+
+    async def _run(
+        self,
+        operation: Operation,
+        request: _Request,
+        admission: Admission,
+        arguments: dict[str, Any],
+        to_result: Callable[[object], CompleteResult],
+    ) -> Reply:
+        call = self._call(request, admission)
+        opened, application_state = await self._open(operation, request, call)
+        responses, dropped = _input_responses(operation, request.params, opened)
+        ctx = RequestContext(
+            method=request.method,
+            endpoint_path=self._path,
+            protocol_version=protocol.PROTOCOL_VERSION,
+            request_id=request.id,
+            params=request.params,
+            admission=admission,
+            input_responses=responses,
+            application_request_state=application_state,
+            opened=opened,
+            maximum_rounds=0 if self._boundary is None else self._boundary.maximum_rounds,
+        )
+        for drop in dropped:
+            self._observers.dropped(ctx, drop)
+        self._observers.request(ctx)
+        sealed: SealedState | None = None
+        try:
+            try:
+                answer = await self._handle(operation, ctx, arguments)
+            except ToolError as error:
+                if operation.kind != "tool":
+                    raise
+                answer = _tool_error(error)
+            if isinstance(answer, InputRequiredResult):
+                result, sealed = await self._ask(operation, request, ctx, call, opened, answer)
+                kind = protocol.INPUT_REQUIRED
+            else:
+                result = self._completed(answer, request, to_result)
+                kind = protocol.COMPLETE
+            body = self._result_body(request.id, kind, result)
+        except BaseException as error:
+            if sealed is not None:
+                sealed.release()
+            failed = self._failed(error, operation)
+            body = error_body(request.id, failed.code, failed.message, failed.data)
+            self._observers.outcome(ctx, Outcome("error", failed.status, failed.code, failed.failure))
+            return Reply(failed.status, body)
+        self._observers.outcome(ctx, Outcome(kind, 200))
+        return Reply(200, body, (), _nothing if sealed is None else sealed.release)
+
+    def _call(self, request: _Request, admission: Admission) -> Call:
+        limits = self._limits
+
+        def digest() -> bytes:
+            return message_digest(
+                request.raw,
+                limits.depth,
+                limits.nodes,
+                limits.string_bytes,
+                limits.body_bytes,
+                limits.canonical_bytes,
+            )
+
+        bindings = Bindings(
+            audience=self._audience,
+            path=self._path,
+            protocol_version=protocol.PROTOCOL_VERSION,
+            method=request.method,
+            partition=admission.partition,
+            tenant=admission.tenant,
+            principal=admission.principal,
+        )
+        return Call(bindings, request.id, digest)
+
+    async def _open(
+        self, operation: Operation, request: _Request, call: Call
+    ) -> tuple[OpenedState | None, str | None]:
+        """Framework state, application state; both None on a request without a token."""
+        if "requestState" not in request.params:
+            return None, None
+        token = request.params["requestState"]
+        if not isinstance(token, str):
+            raise _Refused(
+                400, protocol.INVALID_PARAMS, "Invalid params: requestState must be a string", reason="request state"
+            )
+        if operation.mode is RequestStateMode.APPLICATION_PROTECTED:
+            if token and len(token.encode()) <= APPLICATION_STATE_BYTES:
+                return None, token
+            raise _bad_state(
+                RequestStateProtectionError(ProtectionFailure.TOO_LARGE if token else ProtectionFailure.MALFORMED)
+            )
+        if operation.mode is RequestStateMode.NONE:
+            raise _bad_state(RequestStateProtectionError(ProtectionFailure.MALFORMED))
+        assert self._boundary is not None
+        try:
+            return await self._boundary.open(token, call), None
+        except RequestStateProtectionError as failure:
+            if failure.reason is ProtectionFailure.UNAVAILABLE:
+                raise _Refused(
+                    503,
+                    protocol.INTERNAL_ERROR,
+                    "Request state cannot be checked for now; try again",
+                    reason="unavailable",
+                    failure=failure,
+                    headers=(("retry-after", "1"),),
+                ) from None
+            raise _bad_state(failure) from None
+        except JsonError:  # the parameters are too large for their digest
+            raise _bad_state(RequestStateProtectionError(ProtectionFailure.PARAMETERS)) from None
+
+    # ---- the handler ----
+
+    async def _handle(self, operation: Operation, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
+        async def innermost() -> Any:
+            handler = operation.handler
+            parts: tuple[Any, ...] = (ctx, arguments) if operation.takes_arguments else (ctx,)
+            if operation.is_async:
+                return await handler(*parts)
+            answer = await asyncio.to_thread(handler, *parts)
+            return await answer if inspect.isawaitable(answer) else answer
+
+        call = innermost
+        for interceptor in reversed(self._interceptors):
+            call = _wrap(interceptor, ctx, call)
+        return await call()
+
+    def _failed(self, error: BaseException, operation: Operation) -> _Failed:
+        """The error that goes out for what the handler, or the way out, raised."""
+        if isinstance(error, _Failed):
+            return error
+        if isinstance(error, McpError):
+            return _Failed(error.code, error.message, error.data)
+        if not isinstance(error, Exception):
+            raise error  # cancellation and the like are not ours to answer
+        logger.error("%s %r failed", operation.kind, operation.name, exc_info=error)
+        return _Failed(protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE)
+
+    def _completed(
+        self, answer: object, request: _Request, to_result: Callable[[object], CompleteResult]
+    ) -> Mapping[str, Any]:
+        result = answer if isinstance(answer, CompleteResult) else to_result(answer)
+        expected = _COMPLETE_KINDS[request.method]
+        if result.kind != expected:
+            raise TypeError(f"a {expected} handler returned the result of a {result.kind}")
+        members = result.members
+        if expected == "resource" and not request.params.keys().isdisjoint(protocol.RETRY_PARAMS):
+            return {**members, **_NO_CACHE}  # what somebody answered must not be served to others from a cache
+        return members
+
+    async def _ask(
+        self,
+        operation: Operation,
+        request: _Request,
+        ctx: RequestContext,
+        call: Call,
+        opened: OpenedState | None,
+        ask: InputRequiredResult,
+    ) -> tuple[dict[str, Any], SealedState | None]:
+        requests = ask.input_requests
+        for key, embedded in requests.items():
+            if not operation.may_emit(embedded):
+                self._application_error(
+                    operation,
+                    f"asked {_short(key)!r} by {embedded.json_rpc_method}, which it did not declare so; "
+                    "add a declaration that covers it to its input_requests",
+                )
+        missing = missing_capabilities(
+            [embedded.declaration.capabilities for embedded in requests.values()],
+            request.params["_meta"][protocol.META_CLIENT_CAPABILITIES],
+        )
+        if missing is not None:
+            raise _Failed(
+                protocol.MISSING_CLIENT_CAPABILITY,
+                _missing_message(missing),
+                {"requiredCapabilities": missing},
+                status=400,
+            )
+        result: dict[str, Any] = {}
+        if requests:
+            result["inputRequests"] = {key: embedded.to_wire() for key, embedded in requests.items()}
+        if ask.metadata is not None:
+            result["_meta"] = ask.metadata
+        if operation.mode is RequestStateMode.FRAMEWORK_PROTECTED:
+            if ask.application_request_state is not None:
+                self._application_error(operation, "gave application state, but its mode is FRAMEWORK_PROTECTED")
+            sealed = await self._seal(operation, ctx, call, opened, ask)
+            result["requestState"] = sealed.token
+            return result, sealed
+        if ask.has_framework_request_state:
+            self._application_error(operation, f"gave framework state, but its mode is {operation.mode.name}")
+        state = ask.application_request_state
+        if state is not None:
+            if operation.mode is RequestStateMode.NONE:
+                self._application_error(operation, "gave application state, but its mode is NONE")
+            if len(state.encode()) > APPLICATION_STATE_BYTES:
+                self._application_error(operation, f"gave application state of over {APPLICATION_STATE_BYTES} bytes")
+            result["requestState"] = state
+        return result, None
+
+    async def _seal(
+        self,
+        operation: Operation,
+        ctx: RequestContext,
+        call: Call,
+        opened: OpenedState | None,
+        ask: InputRequiredResult,
+    ) -> SealedState:
+        assert self._boundary is not None
+        asked = {
+            key: AskedRequest(embedded.declaration.input_request_type.code, embedded.digest)
+            for key, embedded in ask.input_requests.items()
+        }
+        try:
+            return await self._boundary.seal(
+                call,
+                opened,
+                asked,
+                has_state=ask.has_framework_request_state,
+                state=ask.framework_request_state,
+                flow_id=ctx.flow_id,
+            )
+        except RequestStateProtectionError as failure:
+            logger.error("%s %r: its state could not be sealed: %s", operation.kind, operation.name, failure.reason)
+            raise _Failed(protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=failure.reason) from None
+        except JsonError as error:
+            logger.error("%s %r: its state could not be sealed: %s", operation.kind, operation.name, error)
+            raise _Failed(
+                protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=ProtectionFailure.TOO_LARGE
+            ) from None
+
+    def _application_error(self, operation: Operation, what: str) -> NoReturn:
+        logger.error("%s %r %s", operation.kind, operation.name, what)
+        raise _Failed(protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE)
+
+    # ---- encoding ----
+
+    def _result_body(self, request_id: int | str, result_type: str, members: Mapping[str, Any]) -> bytes:
+        meta = members.get("_meta")
+        result = {
+            "resultType": result_type,
+            **members,
+            "_meta": self._meta if meta is None else {**meta, **self._meta},
+        }
+        return dump({"jsonrpc": protocol.JSONRPC_VERSION, "id": request_id, "result": result}, limits=self._limits)
+
+
+def _wrap(interceptor: Interceptor, ctx: RequestContext, call: Callable[[], Awaitable[Any]]) -> Callable[[], Any]:
+    async def wrapped() -> Any:
+        return await interceptor(ctx, call)
+
+    return wrapped
+
+
+# ---- checks of the message ----
+
+
+def _check_jsonrpc(message: Mapping[str, Any]) -> None:
+    if message.get("jsonrpc") != protocol.JSONRPC_VERSION:
+        raise _Refused(400, protocol.INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0"', reason="json-rpc")
+
+
+def _request_id(message: Mapping[str, Any]) -> int | str:
+    request_id = message["id"]
+    if isinstance(request_id, str):
+        if len(request_id) <= REQUEST_ID_CHARACTERS:
+            return request_id
+        raise _Refused(
+            400,
+            protocol.INVALID_REQUEST,
+            f"Invalid request: id has over {REQUEST_ID_CHARACTERS} characters",
+            reason="json-rpc",
+        )
+    if isinstance(request_id, int) and not isinstance(request_id, bool):
+        return request_id
+    raise _Refused(
+        400, protocol.INVALID_REQUEST, "Invalid request: id must be a string or an integer", reason="json-rpc"
+    )
+
+
+def _method(message: Mapping[str, Any]) -> str:
+    _check_jsonrpc(message)
+    method = message.get("method")
+    if isinstance(method, str):
+        return method
+    raise _Refused(400, protocol.INVALID_REQUEST, "Invalid request: method must be a string", reason="json-rpc")
+
+
+def _params(message: Mapping[str, Any]) -> dict[str, Any]:
+    params = message.get("params")
+    if not isinstance(params, dict):
+        what = "params must be an object" if "params" in message else "params is missing"
+        raise _Refused(
+            400, protocol.INVALID_PARAMS, f"Invalid params: {what} (with _meta in it)", reason="params"
+        )
+    if not isinstance(params.get("_meta"), dict):
+        what = "must be an object" if "_meta" in params else "is missing"
+        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: _meta {what}", reason="_meta")
+    return params
+
+
+def _check_meta(meta: Mapping[str, Any]) -> str:
+    """Checks the members of ``_meta`` that every request has; answers the protocol version."""
+
+    def refuse(key: str, what: str) -> NoReturn:
+        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: _meta member {key} {what}", reason="_meta")
+
+    version = meta.get(protocol.META_PROTOCOL_VERSION)
+    if not isinstance(version, str):
+        here = protocol.META_PROTOCOL_VERSION in meta
+        refuse(protocol.META_PROTOCOL_VERSION, "must be a string" if here else "is missing")
+    capabilities = meta.get(protocol.META_CLIENT_CAPABILITIES)
+    if not isinstance(capabilities, dict):
+        here = protocol.META_CLIENT_CAPABILITIES in meta
+        refuse(protocol.META_CLIENT_CAPABILITIES, "must be an object" if here else "is missing")
+    malformed = malformed_capability(capabilities)
+    if malformed is not None:
+        refuse(protocol.META_CLIENT_CAPABILITIES, f"is malformed: {malformed} must be an object")
+    if not isinstance(meta.get(protocol.META_CLIENT_INFO, {}), dict):
+        refuse(protocol.META_CLIENT_INFO, "must be an object")
+    if protocol.META_PROGRESS_TOKEN in meta:
+        token = meta[protocol.META_PROGRESS_TOKEN]
+        if not isinstance(token, (str, int)) or isinstance(token, bool):
+            refuse(protocol.META_PROGRESS_TOKEN, "must be a string or an integer")
+    return version
+
+
+def _check_version_header(headers: Headers, version: str) -> None:
+    if not mirrors(headers.one(b"mcp-protocol-version"), version):
+        raise _header_mismatch("MCP-Protocol-Version", f"_meta member {protocol.META_PROTOCOL_VERSION}")
+
+
+def _check_version(version: str) -> None:
+    if version not in protocol.SUPPORTED_VERSIONS:
+        raise _Refused(
+            400,
+            protocol.UNSUPPORTED_PROTOCOL_VERSION,
+            f"Unsupported protocol version: {_short(version)}; supported: {', '.join(protocol.SUPPORTED_VERSIONS)}",
+            {"supported": list(protocol.SUPPORTED_VERSIONS), "requested": version},
+            reason="protocol version",
+        )
+
+
+def _check_target(headers: Headers | None, method: str, params: Mapping[str, Any]) -> None:
+    """Checks the name that the method needs, and the headers that repeat method and name."""
+    if headers is not None and not mirrors(headers.one(b"mcp-method"), method):
+        raise _header_mismatch("Mcp-Method", "method")
+    member = protocol.NAME_MEMBER.get(method)
+    if member is None:
+        return
+    name = params.get(member)
+    if not isinstance(name, str):
+        what = "must be a string" if member in params else "is missing"
+        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: {member} {what}", reason="params")
+    if headers is not None and not mirrors_encoded(headers.one(b"mcp-name"), name):
+        raise _header_mismatch("Mcp-Name", f"params.{member}")
+
+
+def _header_mismatch(header: str, body: str) -> _Refused:
+    # The values stay out of the message: headers may hold what their sender did not mean to show.
+    return _Refused(
+        400,
+        protocol.HEADER_MISMATCH,
+        f"Header mismatch: {header} must be present once and equal to the body's {body}",
+        reason="header mismatch",
+    )
+
+
+def _bad_state(failure: RequestStateProtectionError) -> _Refused:
+    return _Refused(
+        400,
+        protocol.INVALID_PARAMS,
+        protocol.INVALID_STATE_MESSAGE,
+        protocol.INVALID_STATE_DATA,
+        reason="request state",
+        failure=failure,
+    )
+
+
+def _input_responses(
+    operation: Operation, params: Mapping[str, Any], opened: OpenedState | None
+) -> tuple[InputResponses, Sequence[Dropped]]:
+    """The answers that the handler sees, and what it is not shown."""
+    if "inputResponses" not in params:
+        return InputResponses.empty(), ()
+    values = params["inputResponses"]
+    if not isinstance(values, dict):
+        raise _Refused(
+            400, protocol.INVALID_PARAMS, "Invalid params: inputResponses must be an object", reason="input responses"
+        )
+    if operation.mode is not RequestStateMode.FRAMEWORK_PROTECTED:
+        for key, value in values.items():
+            if not fits_union(value):
+                raise _bad_answer(key)
+        return InputResponses.from_responses(values), ()
+    if opened is None:
+        # Without the token of an ask they prove nothing, and would escape its rounds, lifetime and pinned questions.
+        return InputResponses.empty(), (Dropped(tuple(values), "no state"),) if values else ()
+    shown = {}
+    malformed = []
+    for key, value in values.items():
+        asked = opened.asked.get(key)
+        if asked is not None:
+            if not fits_kind(value, asked.kind):
+                raise _bad_answer(key)
+        elif not fits_union(value):
+            malformed.append(key)
+            continue
+        shown[key] = value
+    pinned = {key: (asked.kind, asked.digest) for key, asked in opened.asked.items()}
+    return InputResponses._for_asked(shown, pinned), (Dropped(tuple(malformed), "malformed"),) if malformed else ()
+
+
+def _bad_answer(key: str) -> _Refused:
+    return _Refused(
+        400,
+        protocol.INVALID_PARAMS,
+        f"Invalid params: inputResponses member {_short(key)!r} is no answer to what was asked",
+        reason="input responses",
+    )
+
+
+# ---- texts ----
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 64 else text[:64] + "…"
+
+
+def _missing_message(missing: Mapping[str, Any]) -> str:
+    names = [
+        f"{name}.{part}" if part else name for name, parts in missing.items() for part in (parts or {"": None})
+    ]
+    return f"This request needs client capabilities that were not declared: {', '.join(names)}"
+
+
+def _tool_error(error: ToolError) -> CompleteResult:
+    if isinstance(error.content, str):
+        return CompleteResult.from_tool_text(error.content, is_error=True)
+    return CompleteResult.from_tool_content(error.content, is_error=True)
+
+
+def error_body(request_id: int | str | None, code: int, message: str, data: Any = None) -> bytes:
+    head: dict[str, Any] = {"jsonrpc": protocol.JSONRPC_VERSION}
+    if request_id is not None:
+        head["id"] = request_id
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is None:
+        return dump({**head, "error": error})
+    try:
+        return dump({**head, "error": {**error, "data": data}})
+    except JsonError as refused:  # detail that cannot be written must not cost the client the error itself
+        logger.error("data of error %s cannot be written: %s", code, refused)
+        return dump({**head, "error": error})
+
+
+def _internal_error(request_id: int | str) -> bytes:
+    return error_body(request_id, protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE)
