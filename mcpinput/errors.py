@@ -2,8 +2,8 @@
 
 Rules
 
-- ``str(error)`` is for the programmer and the log. It names the field or the limit and says what to do; it never holds a
-  key, a token, a payload, a principal or an argument.
+- ``str(error)`` is for the programmer and the log. It names the field or the limit and says what to do; it never holds
+  a key, a token, a payload, a principal or an argument.
 - What a client sees of a refused token is one fixed text, whatever the cause. The cause is a
   :class:`ProtectionFailure`, for observers and logs alone.
 """
@@ -149,7 +149,7 @@ class RequestStateProtectionError(InputError):
         *,
         key_id: str | None = None,
         age_ms: int | None = None,
-        round: int | None = None,  # noqa: A002 - the name that logs and observers use
+        round: int | None = None,
     ) -> None:
         super().__init__(f"request state: {reason}")
         self.reason: Final = reason

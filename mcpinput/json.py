@@ -45,7 +45,7 @@ MAXIMUM_RESPONSE_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what is read and written. The bounds on numbers are fixed: 1,024 characters or digits, exponent ±10,000.
+    """Bounds on what is read and written. Those on numbers are fixed: 1,024 characters or digits, exponent ±10,000.
 
     Attributes:
         depth: Arrays and objects inside one another, at most 256.
@@ -98,9 +98,7 @@ def parse(data: Buffer, *, limits: Limits = _DEFAULT) -> JsonValue:
         JsonParseError: Not strict JSON, or over a limit; says what, where, and which limit.
         TypeError: ``data`` is a str or has no buffer.
     """
-    return cast(
-        "JsonValue", _json.parse(data, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes)
-    )
+    return cast("JsonValue", _json.parse(data, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes))
 
 
 def dump(value: object, *, limits: Limits = _DEFAULT) -> bytes:
@@ -120,9 +118,7 @@ def dump(value: object, *, limits: Limits = _DEFAULT) -> bytes:
     return _json.dump(value, limits.depth, limits.nodes, limits.string_bytes, limits.response_bytes)
 
 
-def canonical_bytes(
-    value: object, *, floats: Literal["refuse", "repr"] = "refuse", limits: Limits = _DEFAULT
-) -> bytes:
+def canonical_bytes(value: object, *, floats: Literal["refuse", "repr"] = "refuse", limits: Limits = _DEFAULT) -> bytes:
     """Canonical form v1 of a tree: equal bytes if and only if the trees are numerically equal.
 
     It is RFC 8785 (no white space, members sorted by UTF-16 code units, its string escapes) in everything but numbers,

@@ -24,6 +24,17 @@ __all__ = [
 ]
 
 
+def _check_text(name: str, value: object, *, required: bool = False) -> None:
+    if value is None and not required:
+        return
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str{'' if required else ' or None'}, not {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} has a lone surrogate, so it cannot be encoded") from None
+
+
 @dataclass(frozen=True, slots=True)
 class TransportFacts:
     """What the transport knows of a request before its body is read.
@@ -153,7 +164,6 @@ Authenticate: TypeAlias = Callable[[TransportFacts], "Identity | Refusal | Await
 AdmissionHook: TypeAlias = Callable[
     [AdmissionFacts, "Identity | None"], "Admission | Refusal | Awaitable[Admission | Refusal]"
 ]
-EVERYBODY: Final = Admission(partition=None)
 
 
 def partition_of(
@@ -175,12 +185,4 @@ def partition_of(
     return "|".join(framed)
 
 
-def _check_text(name: str, value: object, *, required: bool = False) -> None:
-    if value is None and not required:
-        return
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str{'' if required else ' or None'}, not {type(value).__name__}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{name} has a lone surrogate, so it cannot be encoded") from None
+EVERYBODY: Final = Admission(partition=None)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, final, overload
 
 from mcpinput import protocol
+from mcpinput.binding import convert
 from mcpinput.json import freeze
-from mcpinput.responses import convert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +60,11 @@ class RequestContext:
     input_responses: InputResponses
     application_request_state: str | None
     round: int
+    _flow_id: bytes | None
+    _frozen_state: JsonValue
+    _maximum_rounds: int
+    _opened: OpenedState | None
+    _params: Mapping[str, Any]
 
     def __init__(
         self,
@@ -103,17 +108,20 @@ class RequestContext:
     @property
     def meta(self) -> Mapping[str, Any]:
         """The request's ``_meta``."""
-        return freeze(self._params["_meta"])  # type: ignore[no-any-return]
+        meta: Mapping[str, Any] = freeze(self._params["_meta"])
+        return meta
 
     @property
     def client_info(self) -> Mapping[str, Any] | None:
         """``clientInfo`` as the client sent it: for display and logs, never for decisions. None where absent."""
-        return freeze(self._params["_meta"].get(protocol.META_CLIENT_INFO))  # type: ignore[no-any-return]
+        info: Mapping[str, Any] | None = freeze(self._params["_meta"].get(protocol.META_CLIENT_INFO))
+        return info
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
         """What the client declares that it can be asked for."""
-        return freeze(self._params["_meta"][protocol.META_CLIENT_CAPABILITIES])  # type: ignore[no-any-return]
+        capabilities: Mapping[str, Any] = freeze(self._params["_meta"][protocol.META_CLIENT_CAPABILITIES])
+        return capabilities
 
     # ---- state ----
 
@@ -124,21 +132,21 @@ class RequestContext:
 
     @property
     def framework_request_state(self) -> JsonValue:
-        """The verified state of a FRAMEWORK_PROTECTED operation, with canonical numbers; None where absent (or null)."""
+        """The verified state of a FRAMEWORK_PROTECTED operation, with canonical numbers; None where absent or null."""
         if self._opened is None or not self._opened.has_state:
             return None
         try:
-            return self._frozen_state  # type: ignore[no-any-return]
+            return self._frozen_state
         except AttributeError:
-            state = freeze(self._opened.state)
+            state: JsonValue = freeze(self._opened.state)
             object.__setattr__(self, "_frozen_state", state)
-            return state  # type: ignore[no-any-return]
+            return state
 
     @overload
     def state(self) -> JsonValue: ...
     @overload
     def state(self, type: type[_T]) -> _T: ...
-    def state(self, type: Any = None) -> Any:  # noqa: A002 - as in InputResponses.find
+    def state(self, type: Any = None) -> Any:
         """The verified state, converted to a type: exact, as :meth:`InputResponses.find` converts.
 
         Raises:
@@ -168,7 +176,9 @@ class RequestContext:
 
     @property
     def flow_id(self) -> bytes:
-        """16 random bytes, the same in all rounds of a FRAMEWORK_PROTECTED flow: a name for traces, not for outcomes."""
-        if self._flow_id is None:
-            object.__setattr__(self, "_flow_id", os.urandom(16))
-        return self._flow_id  # type: ignore[no-any-return]
+        """16 random bytes, the same in all rounds of a FRAMEWORK_PROTECTED flow. A name for traces, not outcomes."""
+        flow_id = self._flow_id
+        if flow_id is None:
+            flow_id = os.urandom(16)
+            object.__setattr__(self, "_flow_id", flow_id)
+        return flow_id

@@ -29,6 +29,7 @@ from mcpinput.errors import (
 from mcpinput.json import Limits, dump, freeze, parse
 from mcpinput.protection.context import Bindings
 from mcpinput.protection.state import AskedRequest, Call
+from mcpinput.requests import InputRequestType
 from mcpinput.responses import InputResponses, fits_kind, fits_union
 from mcpinput.results import CompleteResult, InputRequiredResult, prompt_result, resource_result, tool_result
 from mcpinput.server.admission import ANONYMOUS, EVERYBODY, Admission, AdmissionFacts, Refusal
@@ -55,6 +56,7 @@ _COMPLETE_KINDS: Final = {
     protocol.PROMPTS_GET: "prompt",
     protocol.RESOURCES_READ: "resource",
 }
+_KINDS: Final = {kind.code: kind for kind in InputRequestType}
 _NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
 
 
@@ -383,9 +385,7 @@ class Dispatcher:
         uri = request.params["uri"]
         found = self._registry.resource(uri)
         if found is None:
-            raise _Refused(
-                400, protocol.INVALID_PARAMS, "Resource not found", {"uri": uri}, reason="operation"
-            )
+            raise _Refused(400, protocol.INVALID_PARAMS, "Resource not found", {"uri": uri}, reason="operation")
         operation, variables = found
         self._require(operation, request)
 
@@ -441,6 +441,7 @@ class Dispatcher:
                 if operation.kind != "tool":
                     raise
                 answer = _tool_error(error)
+            result: Mapping[str, Any]
             if isinstance(answer, InputRequiredResult):
                 result, sealed = await self._ask(operation, request, ctx, call, opened, answer)
                 kind = protocol.INPUT_REQUIRED
@@ -482,9 +483,7 @@ class Dispatcher:
         )
         return Call(bindings, request.id, digest)
 
-    async def _open(
-        self, operation: Operation, request: _Request, call: Call
-    ) -> tuple[OpenedState | None, str | None]:
+    async def _open(self, operation: Operation, request: _Request, call: Call) -> tuple[OpenedState | None, str | None]:
         """Framework state, application state; both None on a request without a token."""
         if "requestState" not in request.params:
             return None, None
@@ -631,7 +630,9 @@ class Dispatcher:
             )
         except RequestStateProtectionError as failure:
             logger.error("%s %r: its state could not be sealed: %s", operation.kind, operation.name, failure.reason)
-            raise _Failed(protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=failure.reason) from None
+            raise _Failed(
+                protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=failure.reason
+            ) from None
         except JsonError as error:
             logger.error("%s %r: its state could not be sealed: %s", operation.kind, operation.name, error)
             raise _Failed(
@@ -699,9 +700,7 @@ def _params(message: Mapping[str, Any]) -> dict[str, Any]:
     params = message.get("params")
     if not isinstance(params, dict):
         what = "params must be an object" if "params" in message else "params is missing"
-        raise _Refused(
-            400, protocol.INVALID_PARAMS, f"Invalid params: {what} (with _meta in it)", reason="params"
-        )
+        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: {what} (with _meta in it)", reason="params")
     if not isinstance(params.get("_meta"), dict):
         what = "must be an object" if "_meta" in params else "is missing"
         raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: _meta {what}", reason="_meta")
@@ -810,7 +809,7 @@ def _input_responses(
     for key, value in values.items():
         asked = opened.asked.get(key)
         if asked is not None:
-            if not fits_kind(value, asked.kind):
+            if not fits_kind(value, _KINDS[asked.kind]):
                 raise _bad_answer(key)
         elif not fits_union(value):
             malformed.append(key)
@@ -837,9 +836,7 @@ def _short(text: str) -> str:
 
 
 def _missing_message(missing: Mapping[str, Any]) -> str:
-    names = [
-        f"{name}.{part}" if part else name for name, parts in missing.items() for part in (parts or {"": None})
-    ]
+    names = [f"{name}.{part}" if part else name for name, parts in missing.items() for part in (parts or {"": None})]
     return f"This request needs client capabilities that were not declared: {', '.join(names)}"
 
 

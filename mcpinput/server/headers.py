@@ -1,6 +1,6 @@
 """Request headers: reading them, and the checks that Streamable HTTP asks for.
 
-Sources: ``basic/transports/streamable-http`` (Security, Request Metadata, Value Encoding); RFC 9110 sections 5 and 12.5.
+Sources: ``basic/transports/streamable-http`` (Security, Request Metadata, Value Encoding); RFC 9110, 5 and 12.5.
 
 Rules
 
@@ -140,7 +140,7 @@ def _texts(name: str, values: Iterable[str]) -> list[str]:
 
 
 def is_json(content_types: list[bytes]) -> bool:
-    """Whether the one ``Content-Type`` is ``application/json``, parameters aside (the body is UTF-8 whatever they say)."""
+    """Whether the one ``Content-Type`` is ``application/json``, whatever its parameters say (the body is UTF-8)."""
     if len(content_types) != 1:
         return False
     media_type = content_types[0].partition(b";")[0]

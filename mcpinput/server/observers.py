@@ -1,8 +1,8 @@
 """Observers and interceptors: how an application watches requests, and steps in.
 
-An observer is any object with one or more of the methods of :class:`Observer`. Observers are called in the request's own
-step, so they should be quick; what one raises is logged and changes nothing. An interceptor wraps the handler and may
-answer in its place; neither ever sees a token.
+An observer is any object with one or more of the methods of :class:`Observer`. Observers are called in the request's
+own step, so they should be quick; what one raises is logged and changes nothing. An interceptor wraps the handler and
+may answer in its place; neither ever sees a token.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Dropped:
 
     Attributes:
         keys: Their keys.
-        reason: ``"no state"`` (a retry without the token of its ask) or ``"malformed"`` (under a key that nobody asked).
+        reason: ``"no state"`` (a retry without the token of its ask), ``"malformed"`` (under a key that nobody asked).
     """
 
     keys: tuple[str, ...]
@@ -113,7 +113,7 @@ class Observers:
         self.watches: Final = bool(observers)
         for observer in observers:
             if not any(callable(getattr(observer, name, None)) for name in _EVENTS):
-                raise TypeError(f"observer {type(observer).__name__} has none of the methods {', '.join(_EVENTS)}")
+                raise TypeError(f"observers: {type(observer).__name__} has none of the methods {', '.join(_EVENTS)}")
 
     def request(self, ctx: RequestContext) -> None:
         _tell(self._request, ctx)
@@ -154,7 +154,7 @@ def _tell(methods: tuple[Callable[..., None], ...], *event: object) -> None:
 
 
 class LogLimiter:
-    """At most ten log records a second for each reason: refused tokens cost an attacker little, so they must cost us little."""
+    """At most ten log records a second for each reason: a refused token costs an attacker little, and must us too."""
 
     __slots__ = ("_clock", "_counts", "_second")
 

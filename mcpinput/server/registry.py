@@ -6,7 +6,7 @@ import enum
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -254,7 +254,7 @@ def _tool(registration: ToolRegistration) -> Operation:
 def _prompt(registration: PromptRegistration) -> Operation:
     name = _name("prompt", registration.name)
     entry = _entry(registration, {"name": name})
-    arguments = []
+    arguments: list[dict[str, Any]] = []
     for argument in registration.arguments:
         if not isinstance(argument, PromptArgument):
             raise TypeError(f"prompt {name!r}: arguments must be PromptArgument, not {type(argument).__name__}")

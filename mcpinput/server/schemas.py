@@ -1,8 +1,8 @@
 """Raw JSON Schemas of tools: checked when registered, exact when applied.
 
 JSON Schema 2020-12 through the ``jsonschema`` library, which is imported when the first schema is compiled. Numbers are
-exact: 5.0 is an integer, true is no number, ``multipleOf`` is decided on rationals. Only local ``$ref`` is taken, so that
-no schema makes the server fetch anything (specification, ``basic/index``, "$ref Resolution").
+exact: 5.0 is an integer, true is no number, ``multipleOf`` is decided by digits. Only local ``$ref`` is taken, so that no
+schema makes the server fetch anything (specification, ``basic/index``, "$ref Resolution").
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _exact_validator() -> Any:
 
         base = jsonschema.Draft202012Validator
         types = base.TYPE_CHECKER.redefine("integer", _is_integer).redefine("number", _is_number)
-        _validator_class = jsonschema.validators.extend(base, {"multipleOf": _multiple_of}, type_checker=types)
+        extend: Any = jsonschema.validators.extend  # its stub has no types
+        _validator_class = extend(base, {"multipleOf": _multiple_of}, type_checker=types)
     return _validator_class
 
 
@@ -128,7 +129,7 @@ def _divides(factor: Decimal, value: Decimal) -> bool:
         return True
     if shift > len(value.as_tuple().digits):
         return False
-    return number % (divisor * 10**shift) == 0
+    return bool(number % (divisor * 10**shift) == 0)
 
 
 def _coefficient(number: Decimal) -> tuple[int, int]:

@@ -45,14 +45,14 @@ class Server:
         instructions: Hints for the model.
         protection: How FRAMEWORK_PROTECTED state is sealed; needed where an operation uses that mode.
         authenticate: First door, before the body is read: ``authenticate(facts) -> Identity | Refusal``.
-        admission: Second door: ``admission(facts, identity) -> Admission | Refusal``, or ``ANONYMOUS`` where all callers
-            are one. May be left out only where nothing depends on who is calling: no ``authenticate``, and protection
+        admission: Second door: ``admission(facts, identity) -> Admission | Refusal``, or ``ANONYMOUS`` where all
+            callers are one. May be left out only where nothing depends on who is calling: no ``authenticate``, and protection
             that is ephemeral or absent.
         observers: Told of every request; see :class:`mcpinput.server.observers.Observer`.
         interceptors: Wrap every handler, the first one outermost.
         limits: Bounds on what is read and written.
-        allowed_hosts: Values of ``Host`` that are served: names (any port), ``name:port``, or ``"*"``. Default: loopback
-            names, which protects local servers from DNS rebinding.
+        allowed_hosts: Values of ``Host`` that are served: names (any port), ``name:port``, or ``"*"``. Default:
+            loopback names, which protects local servers from DNS rebinding.
         allowed_origins: Exact values of ``Origin`` that may call. Default: the request's own Host.
 
     Raises:
@@ -267,7 +267,6 @@ class Server:
             body_bytes=self._limits.body_bytes,
             warn_credentials=self._admission is None or self._admission is ANONYMOUS,
         )
-
 
     def _check_admission(self) -> None:
         if self._admission is not None:

@@ -152,10 +152,14 @@ class Client:
         )
         return self.send(body, merged)
 
-    def call_tool(self, name: str, arguments: Any = None, *, answers: Any = None, state: Any = None, **more: Any) -> Any:
+    def call_tool(
+        self, name: str, arguments: Any = None, *, answers: Any = None, state: Any = None, **more: Any
+    ) -> Any:
         return self.request("tools/call", operation_params("name", name, arguments, answers, state), **more)
 
-    def get_prompt(self, name: str, arguments: Any = None, *, answers: Any = None, state: Any = None, **more: Any) -> Any:
+    def get_prompt(
+        self, name: str, arguments: Any = None, *, answers: Any = None, state: Any = None, **more: Any
+    ) -> Any:
         return self.request("prompts/get", operation_params("name", name, arguments, answers, state), **more)
 
     def read_resource(self, uri: str, *, answers: Any = None, state: Any = None, **more: Any) -> Any:

@@ -279,9 +279,7 @@ def test_a_longer_lifetime_elsewhere_is_not_taken_here() -> None:
     from datetime import timedelta
 
     def config(minutes: int, clock: Clock) -> ProtectionConfig:
-        return ProtectionConfig(
-            keyring=ring(), maximum_request_state_lifetime=timedelta(minutes=minutes), clock=clock
-        )
+        return ProtectionConfig(keyring=ring(), maximum_request_state_lifetime=timedelta(minutes=minutes), clock=clock)
 
     clock = Clock()
     token = Flow(protection=config(60, clock), clock=clock).ask()
@@ -307,9 +305,7 @@ def test_a_round_beyond_this_instances_maximum_is_refused() -> None:
     clock = Clock()
     flow = Flow(clock=clock)
     second = flow.retry(flow.ask(), id=2, answers={}).result["requestState"]
-    low = Flow(
-        protection=ProtectionConfig(keyring=ring(), maximum_request_state_rounds=1, clock=clock), clock=clock
-    )
+    low = Flow(protection=ProtectionConfig(keyring=ring(), maximum_request_state_rounds=1, clock=clock), clock=clock)
     low.assert_frozen(low.retry(second, id=2), ProtectionFailure.ROUND)
 
 
@@ -377,10 +373,10 @@ def test_a_verification_key_opens_and_the_active_one_seals() -> None:
 
 def test_protocol_version_is_bound() -> None:
     """Only one version is served, so the binding is changed where it is made."""
+    import asyncio
+
     from mcpinput.protection.context import Bindings
     from mcpinput.protection.state import Call, StateBoundary
-
-    import asyncio
 
     from mcpinput import RequestStateProtectionError
 

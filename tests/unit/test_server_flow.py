@@ -41,7 +41,10 @@ def operations(client: Client) -> dict[str, Any]:
             lambda r: r["messages"][0]["content"]["text"],
         ),
         "resource": (lambda **more: client.read_resource("price://all", **more), lambda r: r["contents"][0]["text"]),
-        "template": (lambda **more: client.read_resource("price://tea%20pot", **more), lambda r: r["contents"][0]["text"]),
+        "template": (
+            lambda **more: client.read_resource("price://tea%20pot", **more),
+            lambda r: r["contents"][0]["text"],
+        ),
     }
 
 
@@ -139,9 +142,7 @@ def test_only_what_was_not_answered_is_asked_again_and_the_last_state_holds() ->
         "two", id=3, state=again["requestState"], answers={"a": {"action": "accept", "content": {"v": 1.50}}}
     ).result
     assert list(second["inputRequests"]) == ["b"]
-    unknown = client.call_tool(
-        "two", id=4, state=second["requestState"], answers={"zzz": {"action": "accept"}}
-    ).result
+    unknown = client.call_tool("two", id=4, state=second["requestState"], answers={"zzz": {"action": "accept"}}).result
     assert list(unknown["inputRequests"]) == ["b"]
     done = client.call_tool(
         "two", id=5, state=unknown["requestState"], answers={"b": {"action": "accept", "content": {"v": "x"}}, "q": 7}
@@ -321,7 +322,9 @@ def test_a_malformed_answer_to_what_was_asked_is_refused_by_key(value: Any) -> N
     assert "'price'" in response.error["message"]
     assert entered == []
     # Nothing is lost: the same token takes the right answer.
-    assert client.call_tool("set_price", {}, id=3, state=state, answers=accept(price=1)).result["resultType"] == "complete"
+    assert (
+        client.call_tool("set_price", {}, id=3, state=state, answers=accept(price=1)).result["resultType"] == "complete"
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,7 +343,10 @@ def test_a_well_formed_answer_is_taken_with_whatever_more_it_has(value: Any) -> 
     server, entered = price_server()
     client = Client(server.asgi())
     state = client.call_tool("set_price", {}).result["requestState"]
-    assert client.call_tool("set_price", {}, id=2, state=state, answers={"price": value}).result["resultType"] == "complete"
+    assert (
+        client.call_tool("set_price", {}, id=2, state=state, answers={"price": value}).result["resultType"]
+        == "complete"
+    )
     assert entered[-1].input_responses.find("price") == value
 
 
@@ -384,7 +390,7 @@ def test_all_kinds_in_one_round_answered_in_any_order() -> None:
         InputRequestDeclaration.from_sampling(Requirement.CONDITIONAL),
         InputRequestDeclaration.from_roots(Requirement.CONDITIONAL),
     ]
-    form, url, sampling, roots = declarations
+    _, url, sampling, roots = declarations
     server = Server("s", version="1", protection=ProtectionConfig.ephemeral(), admission=lambda f, i: _everybody())
     seen: list[Any] = []
     requests = {
@@ -399,7 +405,7 @@ def test_all_kinds_in_one_round_answered_in_any_order() -> None:
         "dirs": InputRequest.from_declaration(roots, {}),
     }
 
-    with pytest.warns(DeprecationWarning) as warned:
+    with pytest.warns(DeprecationWarning, match="deprecated in revision") as warned:
 
         @server.tool("t", input_requests=declarations, request_state=FRAMEWORK)
         async def t(ctx: RequestContext) -> Any:
@@ -407,7 +413,12 @@ def test_all_kinds_in_one_round_answered_in_any_order() -> None:
                 return input_required(requests)
             answers = ctx.input_responses
             seen.append(
-                [answers.elicitation("form"), answers.elicitation("url"), answers.sampling("llm"), answers.roots("dirs")]
+                [
+                    answers.elicitation("form"),
+                    answers.elicitation("url"),
+                    answers.sampling("llm"),
+                    answers.roots("dirs"),
+                ]
             )
             return "done"
 
@@ -496,7 +507,7 @@ def test_sampling_with_tools_needs_that_part() -> None:
     plain = InputRequestDeclaration.from_sampling(Requirement.REQUIRED, tools=True)
     server = Server("s", version="1")
 
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="sampling/createMessage"):
 
         @server.tool("t", input_requests=[plain])
         async def t(ctx: RequestContext) -> Any:
@@ -656,7 +667,10 @@ def test_errors_of_handlers() -> None:
     assert client.call_tool("tool_error").result["isError"] is True
     assert client.call_tool("tool_error").result["content"] == [{"type": "text", "text": "no such item"}]
     response = client.call_tool("mcp_error")
-    assert (response.status, response.error) == (200, {"code": 7, "message": "busy", "data": {"after": Decimal("1.50")}})
+    assert (response.status, response.error) == (
+        200,
+        {"code": 7, "message": "busy", "data": {"after": Decimal("1.50")}},
+    )
     assert client.call_tool("bad_data").error == {"code": 7, "message": "busy"}
     for crashed in (client.call_tool("crash"), client.get_prompt("prompt_error")):
         assert (crashed.status, crashed.error) == (200, {"code": -32603, "message": "Internal error"})
@@ -766,7 +780,9 @@ def test_asks_that_nobody_answers_leave_nothing_behind() -> None:
     assert server.protection_keyring_manager.snapshot().sealing_reservations.get("k1", 0) == 0
 
 
-@pytest.mark.parametrize("method", ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"])
+@pytest.mark.parametrize(
+    "method", ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"]
+)
 def test_answers_are_ignored_where_nothing_can_be_asked(method: str) -> None:
     server, _ = price_server()
     client = Client(server.asgi())
