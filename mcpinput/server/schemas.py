@@ -1,8 +1,8 @@
 """Raw JSON Schemas of tools: checked when registered, exact when applied.
 
-JSON Schema 2020-12 through the ``jsonschema`` library, which is imported when the first schema is compiled. Numbers are
-exact: 5.0 is an integer, true is no number, ``multipleOf`` is decided by digits. Only local ``$ref`` is taken, so that no
-schema makes the server fetch anything (specification, ``basic/index``, "$ref Resolution").
+JSON Schema 2020-12 through the ``jsonschema`` library, which is imported when the first schema is compiled. Numbers
+are exact: 5.0 is an integer, true is no number, ``multipleOf`` is decided by digits. Only local ``$ref`` is taken, so
+that no schema makes the server fetch anything (specification, ``basic/index``, "$ref Resolution").
 """
 
 from __future__ import annotations

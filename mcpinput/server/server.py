@@ -46,8 +46,8 @@ class Server:
         protection: How FRAMEWORK_PROTECTED state is sealed; needed where an operation uses that mode.
         authenticate: First door, before the body is read: ``authenticate(facts) -> Identity | Refusal``.
         admission: Second door: ``admission(facts, identity) -> Admission | Refusal``, or ``ANONYMOUS`` where all
-            callers are one. May be left out only where nothing depends on who is calling: no ``authenticate``, and protection
-            that is ephemeral or absent.
+            callers are one. May be left out only where nothing depends on who is calling: no ``authenticate``, no URL
+            asks, and protection that is ephemeral or absent.
         observers: Told of every request; see :class:`mcpinput.server.observers.Observer`.
         interceptors: Wrap every handler, the first one outermost.
         limits: Bounds on what is read and written.

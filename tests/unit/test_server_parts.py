@@ -1,0 +1,276 @@
+"""Small parts of the server: URI templates, schemas, registration."""
+
+from __future__ import annotations
+
+import functools
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from mcpinput import (
+    PromptArgument,
+    PromptRegistration,
+    ResourceRegistration,
+    Server,
+    ToolRegistration,
+    may_request_input,
+)
+from mcpinput.server.schemas import CompiledSchema
+from mcpinput.server.uris import UriTemplate
+from tests.support.asgi import Client
+from tests.support.servers import FORM
+
+# ---- URI templates ----
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "variables"),
+    [
+        ("a://{x}", "a://1", {"x": "1"}),
+        ("a://{x}/b/{y}", "a://1/b/2", {"x": "1", "y": "2"}),
+        ("a://{+path}", "a://1/2/3?q#f", {"path": "1/2/3?q#f"}),
+        ("a://{x}.{y}", "a://1.2.3", {"x": "1", "y": "2.3"}),
+        ("a://{owner}/{+path}/{file}", "a://o/1/2/3", {"owner": "o", "path": "1/2", "file": "3"}),
+        ("a://{owner}/{+path}/{file}", "a://o/1", None),
+        ("a://{+path}.{ext}", "a://x/y.tar.gz", {"path": "x/y.tar", "ext": "gz"}),
+        ("a://{x}--{y}", "a://--", None),
+        ("a://{x}--{y}", "a://1---", {"x": "1", "y": "-"}),
+        ("a://{x}-end", "a://1-end-end", {"x": "1-end"}),
+        ("a://{x}", "a://%C3%A9%2F", {"x": "é/"}),
+        ("a.b://{x}", "a.b://1", {"x": "1"}),
+        ("a://{x}", "a://", None),
+        ("a://{x}", "a://1/2", None),
+        ("a://{x}", "b://1", None),
+        ("a.b://{x}", "aXb://1", None),
+        ("a://{x}", "a://%ff", None),
+        ("a://{x}/b", "a://1/b\n", None),
+    ],
+)
+def test_templates_match(template: str, uri: str, variables: dict[str, str] | None) -> None:
+    assert UriTemplate(template).match(uri) == variables
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a://{x}{y}",
+        "a://{+x}/{+y}",
+        "a://{?q}",
+        "a://{x*}",
+        "a://{x:3}",
+        "a://{x}/{x}",
+        "a://{",
+        "a://}",
+        "a://{}",
+        "a://x",
+    ],
+)
+def test_templates_that_cannot_be(text: str) -> None:
+    with pytest.raises(ValueError, match="URI template"):
+        UriTemplate(text)
+
+
+def test_hostile_uris_are_matched_in_linear_time() -> None:
+    """With backtracking this would take longer than anybody waits."""
+    template = UriTemplate("a://{a}-{b}-{c}-{d}-{e}x")
+    assert template.match("a://" + "-" * 1_000_000) is None
+    assert template.match("a://" + "-" * 1_000_000 + "x") is not None
+
+
+# ---- schemas ----
+
+
+def problems(schema: dict[str, Any], value: Any) -> list[str]:
+    return CompiledSchema({"type": "object", "properties": {"v": schema}}, "s").problems({"v": value})
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer"}, [5, Decimal("5.0"), Decimal("5E+2"), Decimal("0.0")], [Decimal("5.5"), True, "5", None]),
+        ({"type": "number"}, [5, Decimal("5.5")], [True, "5", None]),
+        ({"type": "boolean"}, [True, False], [0, 1]),
+        ({"type": "integer"}, [Decimal("1E+10000"), 10**1000], [Decimal("1E-10000")]),
+        ({"maximum": 0.1}, [Decimal("0.1"), 0], [Decimal("0.10000000000000000001")]),
+        ({"minimum": 9007199254740992}, [9007199254740992], [9007199254740991, Decimal("9007199254740991.9")]),
+        ({"multipleOf": 0.01}, [Decimal("0.07"), 3, Decimal("1E+10000"), 0], [Decimal("0.075"), Decimal("1E-10000")]),
+        ({"multipleOf": 3}, [9, Decimal("9.0"), Decimal("3E+5")], [10, Decimal("9.5"), Decimal("1E+5")]),
+        ({"const": 1}, [1, Decimal("1.0")], [True, "1"]),
+        ({"enum": [1, "a"]}, [Decimal("1.00"), "a"], [True, 2]),
+        ({"$ref": "#/$defs/x", "$defs": {"x": {}}}, [], []),
+    ],
+)
+def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[Any]) -> None:
+    if "$ref" in schema:
+        schema = {"type": "object", "properties": {"v": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "integer"}}}
+        compiled = CompiledSchema(schema, "s")
+        assert compiled.problems({"v": 1}) == []
+        assert compiled.problems({"v": "1"})
+        return
+    for value in good:
+        assert problems(schema, value) == []
+    for value in bad:
+        assert problems(schema, value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "named"),
+    [
+        ({"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}}}, "must point into the schema"),
+        ({"type": "object", "properties": {"a": {"$ref": "other.json#/x"}}}, "must point into the schema"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/nothing"}}}, "points to nothing"),
+        ({"type": "object", "properties": {"a": {"type": "text"}}}, "not a valid JSON Schema"),
+        ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "2020-12"),
+        ({"type": "string"}, '"type": "object"'),
+        ({}, '"type": "object"'),
+    ],
+)
+def test_schemas_that_cannot_be_are_refused_at_registration(schema: dict[str, Any], named: str) -> None:
+    server = Server("s", version="1")
+    with pytest.raises(ValueError, match=named.replace("$", r"\$")) as caught:
+        server.tool("mine", input_schema=schema)(lambda ctx: "x")
+    assert "mine" in str(caught.value)
+    assert Client(server.asgi()).request("tools/list").result["tools"] == []
+
+
+def test_a_property_that_is_called_ref_is_a_property() -> None:
+    CompiledSchema({"type": "object", "properties": {"$ref": {"type": "string"}}}, "s")
+
+
+def test_jsonschema_is_imported_only_when_a_schema_is_registered() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, mcpinput\n"
+        "s = mcpinput.Server('s', version='1')\n"
+        "s.tool('a')(lambda ctx: 1)\n"
+        "assert 'jsonschema' not in sys.modules\n"
+        "s.tool('b', input_schema={'type': 'object'})(lambda ctx: 1)\n"
+        "assert 'jsonschema' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd="/")
+
+
+# ---- registration ----
+
+
+class Callable_:
+    async def __call__(self, ctx: Any, arguments: Any) -> str:
+        return "object"
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        lambda ctx: "x",
+        lambda ctx, arguments: "x",
+        lambda ctx, arguments, more=1: "x",
+        lambda *parts: "x",
+        functools.partial(lambda more, ctx: "x", 1),
+        Callable_(),
+    ],
+)
+def test_handlers_of_every_shape(handler: Any) -> None:
+    server = Server("s", version="1")
+    server.add(ToolRegistration(name="t", handler=handler))
+    assert Client(server.asgi()).call_tool("t").result["content"][0]["text"] in ("x", "object")
+
+
+@pytest.mark.parametrize("handler", [None, 7, lambda: "x", lambda ctx, a, b: "x", lambda *, ctx: "x"])
+def test_handlers_that_cannot_be(handler: Any) -> None:
+    with pytest.raises(TypeError, match="'t'"):
+        Server("s", version="1").add(ToolRegistration(name="t", handler=handler))
+
+
+@pytest.mark.parametrize(
+    ("registration", "error"),
+    [
+        (lambda: ToolRegistration(name="", handler=lambda ctx: 1), ValueError),
+        (lambda: ToolRegistration(name=7, handler=lambda ctx: 1), TypeError),  # type: ignore[arg-type]
+        (lambda: ToolRegistration(name="\ud800", handler=lambda ctx: 1), ValueError),
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, request_state="none"), TypeError),  # type: ignore[arg-type]
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, input_requests=["form"]), TypeError),  # type: ignore[list-item]
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, metadata={"a": object()}), TypeError),
+        (lambda: PromptRegistration(name="p", handler=lambda ctx: 1, arguments=["a"]), TypeError),  # type: ignore[list-item]
+        (
+            lambda: PromptRegistration(
+                name="p", handler=lambda ctx: 1, arguments=[PromptArgument("a"), PromptArgument("a")]
+            ),
+            ValueError,
+        ),
+        (lambda: ResourceRegistration(uri="no-scheme", handler=lambda ctx: 1), ValueError),
+        (lambda: ResourceRegistration(uri="a://{", handler=lambda ctx: 1), ValueError),
+    ],
+)
+def test_registrations_that_cannot_be(registration: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Server("s", version="1").add(registration())
+
+
+def test_a_name_is_taken_once() -> None:
+    server = Server("s", version="1")
+    server.tool("t")(lambda ctx: "first")
+    with pytest.raises(ValueError, match="'t' is registered already"):
+        server.tool("t")(lambda ctx: "second")
+    server.prompt("t")(lambda ctx: "a prompt")
+    assert Client(server.asgi()).call_tool("t").result["content"][0]["text"] == "first"
+
+
+def test_what_is_listed_is_what_was_registered() -> None:
+    server = Server("s", version="1", title="S", instructions="Be kind.")
+
+    @server.tool(title="T", annotations={"readOnlyHint": True}, metadata={"example.com/a": 1})
+    def my_tool(ctx: Any) -> str:
+        """Does it."""
+        return "x"
+
+    @server.prompt(arguments=[PromptArgument("style", "How", required=True, title="Style")])
+    def my_prompt(ctx: Any) -> str:
+        return "x"
+
+    @server.resource("a://x", name="X", mime_type="text/plain", description="An X.")
+    def my_resource(ctx: Any) -> bytes:
+        return b"\xff"
+
+    client = Client(server.asgi())
+    assert client.request("tools/list").result["tools"] == [
+        {
+            "name": "my_tool",
+            "title": "T",
+            "description": "Does it.",
+            "_meta": {"example.com/a": 1},
+            "inputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": True},
+        }
+    ]
+    assert client.request("prompts/list").result["prompts"] == [
+        {
+            "name": "my_prompt",
+            "arguments": [{"name": "style", "title": "Style", "description": "How", "required": True}],
+        }
+    ]
+    assert client.request("resources/list").result["resources"] == [
+        {"name": "X", "description": "An X.", "uri": "a://x", "mimeType": "text/plain"}
+    ]
+    discovered = client.request("server/discover").result
+    assert discovered["instructions"] == "Be kind."
+    assert discovered["_meta"]["io.modelcontextprotocol/serverInfo"]["title"] == "S"
+    assert client.read_resource("a://x").result["contents"] == [
+        {"uri": "a://x", "mimeType": "text/plain", "blob": "/w=="}
+    ]
+
+
+def test_declarations_above_a_handler_count() -> None:
+    server = Server("s", version="1")
+
+    @server.tool("t")
+    @may_request_input(FORM.input_request_type, FORM.requirement)
+    async def t(ctx: Any) -> Any:
+        from mcpinput import input_required
+        from tests.support.servers import ask_form
+
+        return input_required({"k": ask_form()})
+
+    assert Client(server.asgi()).call_tool("t").result["resultType"] == "input_required"
