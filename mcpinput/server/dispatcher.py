@@ -800,7 +800,7 @@ def _input_responses(
         for key, value in values.items():
             if not fits_union(value):
                 raise _bad_answer(key)
-        return InputResponses.from_responses(values), ()
+        return InputResponses._for_asked(values, None), ()
     if opened is None:
         # Without the token of an ask they prove nothing, and would escape its rounds, lifetime and pinned questions.
         return InputResponses.empty(), (Dropped(tuple(values), "no state"),) if values else ()
