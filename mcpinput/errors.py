@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EnvelopeError",
+    "InputConversionError",
     "InputError",
     "JsonError",
     "JsonErrorKind",
@@ -96,6 +97,19 @@ class JsonWriteError(JsonError):
 
 class JsonTypeError(JsonWriteError, TypeError):
     """A value, or the key of a mapping, has a type that JSON has no form for."""
+
+
+class InputConversionError(InputError, ValueError):
+    """A JSON value does not convert to the type that was asked for.
+
+    Attributes:
+        path: Where: ``$`` is the value itself, ``$.content.price`` a member of a member, ``$.roots[0]`` an item.
+            Names that only the type knows appear; the key of an open mapping is written ``[...]``.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path: Final = path
 
 
 # ---- protection ----
