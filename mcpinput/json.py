@@ -7,17 +7,21 @@ to IEEE doubles.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from dataclasses import fields as fields_of
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
 
 from mcpinput._core import canonical as _canonical
 from mcpinput._core import digest as _digest
 from mcpinput._core import json as _json
+from mcpinput.errors import JsonErrorKind, JsonWriteError
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from typing_extensions import Buffer
 
 __all__ = [
@@ -233,15 +237,58 @@ class FrozenArray(list[Any]):
         return (list, (self.copy(),))
 
 
+_LEAVES: Final = frozenset({str, int, Decimal, bool, float, type(None)})
+
+
 def freeze(tree: _T) -> _T:
-    """An unchangeable copy of a tree of dicts and lists; equal to it, and a dict or list itself."""
-    if isinstance(tree, (FrozenObject, FrozenArray)):
+    """An unchangeable copy of a tree; equal to it, and a dict or list itself.
+
+    It takes what :func:`dump` takes and makes JSON of it: tuples become arrays, enums their values, dataclasses and
+    msgspec Structs objects. Whatever else JSON has no form for stays as it is, for the writer to refuse.
+
+    Raises:
+        JsonWriteError: Containers inside one another beyond the depth limit, as in a cycle.
+    """
+    return cast("_T", _freeze(tree, MAXIMUM_DEPTH))
+
+
+def _freeze(tree: Any, depth: int) -> Any:
+    # Leaves are told apart before the call, here and below: they are most of a tree.
+    if type(tree) in _LEAVES or isinstance(tree, (FrozenObject, FrozenArray)):
         return tree
+    if isinstance(tree, enum.Enum):
+        return _freeze(tree.value, depth) if tree.value is not tree else tree
+    if not isinstance(tree, (dict, list, tuple)):
+        tree = _fields(tree)
+    if not isinstance(tree, (dict, list, tuple)):
+        return tree
+    if not depth:
+        raise JsonWriteError(
+            JsonErrorKind.DEPTH, f"containers are nested deeper than {MAXIMUM_DEPTH}", limit=MAXIMUM_DEPTH
+        )
+    inner = depth - 1
     if isinstance(tree, dict):
-        return cast("_T", FrozenObject({key: freeze(value) for key, value in tree.items()}))
-    if isinstance(tree, (list, tuple)):
-        return cast("_T", FrozenArray(freeze(value) for value in tree))
-    return tree
+        return FrozenObject(
+            {key: value if type(value) in _LEAVES else _freeze(value, inner) for key, value in dict.items(tree)}
+        )
+    return FrozenArray([value if type(value) in _LEAVES else _freeze(value, inner) for value in tree])
+
+
+def _fields(value: Any) -> Any:
+    """A dataclass or Struct as the dict or list that the writer makes of it; anything else itself."""
+    kind = type(value)
+    if issubclass(kind, msgspec.Struct):
+        config = kind.__struct_config__
+        fields = [getattr(value, name) for name in kind.__struct_fields__]
+        if config.array_like:
+            return fields if config.tag is None else [config.tag, *fields]
+        tag = {} if config.tag is None else {config.tag_field: config.tag}
+        members = tag | dict(zip(kind.__struct_encode_fields__, fields, strict=True))
+    elif is_dataclass(kind):
+        members = {field.name: getattr(value, field.name) for field in fields_of(kind)}
+    else:
+        return value
+    return {name: member for name, member in members.items() if member is not msgspec.UNSET}
 
 
 def thaw(tree: Any) -> Any:
