@@ -253,7 +253,7 @@ def test_lifetime_is_exact_and_anchored_to_the_first_ask() -> None:
     flow = Flow()
     token = flow.ask(id=1)
     flow.clock.now += 899
-    again = flow.retry(token, id=2, answers={})
+    again = flow.retry(token, id=5, answers={})
     second = again.result["requestState"]
     assert again.result["resultType"] == "input_required"
     flow.entered.clear()
@@ -304,7 +304,7 @@ def test_the_last_round_completes_but_asks_no_more() -> None:
 def test_a_round_beyond_this_instances_maximum_is_refused() -> None:
     clock = Clock()
     flow = Flow(clock=clock)
-    second = flow.retry(flow.ask(), id=2, answers={}).result["requestState"]
+    second = flow.retry(flow.ask(), id=5, answers={}).result["requestState"]
     low = Flow(protection=ProtectionConfig(keyring=ring(), maximum_request_state_rounds=1, clock=clock), clock=clock)
     low.assert_frozen(low.retry(second, id=2), ProtectionFailure.ROUND)
 
