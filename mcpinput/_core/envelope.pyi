@@ -42,6 +42,9 @@ class Payload:
     asked: Final[tuple[tuple[str, int, bytes], ...]]
     state: Final[bytes]
 
+    def __init__(self) -> None:
+        """Raises TypeError: decode_payload makes payloads."""
+
 def encode_payload(
     flags: int,
     round: int,
