@@ -1,0 +1,20 @@
+"""Sealing of request state: keys, rings, live rotation, configuration, custom protectors."""
+
+from mcpinput.protection.config import ProtectionConfig
+from mcpinput.protection.context import ProtectionContext
+from mcpinput.protection.key import ProtectionKey
+from mcpinput.protection.keyring import ProtectionKeyring, ProtectionKeyringBuilder, ProtectionKeyringFingerprint
+from mcpinput.protection.manager import ProtectionKeyringManager, ProtectionKeyringSnapshot
+from mcpinput.protection.protector import RequestStateProtector
+
+__all__ = [
+    "ProtectionConfig",
+    "ProtectionContext",
+    "ProtectionKey",
+    "ProtectionKeyring",
+    "ProtectionKeyringBuilder",
+    "ProtectionKeyringFingerprint",
+    "ProtectionKeyringManager",
+    "ProtectionKeyringSnapshot",
+    "RequestStateProtector",
+]

@@ -1,0 +1,143 @@
+"""How a server protects request state: with which keys or protector, for how long, how often, how much."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack, final
+
+from mcpinput._core.envelope import field
+from mcpinput.errors import EnvelopeError
+from mcpinput.protection.keyring import ProtectionKeyring
+from mcpinput.protection.secret import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpinput.protection.protector import RequestStateProtector
+
+__all__ = ["MAXIMUM_LIFETIME", "MAXIMUM_ROUNDS", "ProtectionConfig"]
+
+
+class _Settings(TypedDict, total=False):
+    maximum_request_state_lifetime: timedelta
+    maximum_request_state_rounds: int
+    maximum_encoded_bytes: int
+    maximum_decoded_bytes: int
+    audience: str | None
+    bind_principal: bool
+    clock: Callable[[], float]
+
+
+MAXIMUM_LIFETIME: Final = timedelta(days=366)
+MAXIMUM_ROUNDS: Final = 65_535
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class ProtectionConfig(Secret):
+    """Protection of one service's request state. Give exactly one of ``keyring`` and ``protector``.
+
+    Attributes:
+        keyring: The ring that each server starts from; it can be rotated live.
+        protector: The application's own protector, instead of a ring.
+        maximum_request_state_lifetime: From a flow's first ask to its expiry: whole milliseconds, at most 366 days.
+        maximum_request_state_rounds: Asks in one flow, 1 to 65,535.
+        maximum_encoded_bytes: Length of a token.
+        maximum_decoded_bytes: Bytes of framework metadata and canonical state together; at most
+            ``maximum_encoded_bytes``. Neither limit promises that every state of some size fits.
+        audience: Name that all instances of the service share; None takes the server's name.
+        bind_principal: Whether state opens for the principal alone that it was made for. False shares it inside the
+            authorization partition and tenant, on purpose.
+        clock: Wall clock, in seconds since 1970.
+
+    Raises:
+        TypeError: Not exactly one provider, or an argument of a wrong type.
+        ValueError: An argument out of range.
+    """
+
+    keyring: ProtectionKeyring | None = None
+    protector: RequestStateProtector | None = None
+    maximum_request_state_lifetime: timedelta = timedelta(minutes=15)
+    maximum_request_state_rounds: int = 10
+    maximum_encoded_bytes: int = 65_536
+    maximum_decoded_bytes: int = 49_152
+    audience: str | None = None
+    bind_principal: bool = True
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._check_provider()
+        lifetime = self.maximum_request_state_lifetime
+        if not isinstance(lifetime, timedelta):
+            raise TypeError(f"maximum_request_state_lifetime must be a timedelta, not {type(lifetime).__name__}")
+        if not _MILLISECOND <= lifetime <= MAXIMUM_LIFETIME or lifetime % _MILLISECOND:
+            raise ValueError("maximum_request_state_lifetime must be whole milliseconds, from 1 ms to 366 days")
+        for name in ("maximum_request_state_rounds", "maximum_encoded_bytes", "maximum_decoded_bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+            if value < 1:
+                raise ValueError(f"{name} must be positive")
+        if self.maximum_request_state_rounds > MAXIMUM_ROUNDS:
+            raise ValueError(f"maximum_request_state_rounds must be from 1 to {MAXIMUM_ROUNDS}")
+        if self.maximum_decoded_bytes > self.maximum_encoded_bytes:
+            raise ValueError("maximum_decoded_bytes must not be above maximum_encoded_bytes")
+        self._check_audience()
+        if not isinstance(self.bind_principal, bool):
+            raise TypeError(f"bind_principal must be a bool, not {type(self.bind_principal).__name__}")
+        if not callable(self.clock):
+            raise TypeError(f"clock must be callable, not {type(self.clock).__name__}")
+
+    def _check_provider(self) -> None:
+        if (self.keyring is None) == (self.protector is None):
+            raise TypeError("give exactly one of keyring= and protector=, or use ProtectionConfig.ephemeral()")
+        if self.keyring is not None and not isinstance(self.keyring, ProtectionKeyring):
+            raise TypeError(f"keyring must be a ProtectionKeyring, not {type(self.keyring).__name__}")
+        if self.protector is not None:
+            for method in ("seal", "open"):
+                if not callable(getattr(self.protector, method, None)):
+                    raise TypeError(f"protector must have a method {method}(); see RequestStateProtector")
+
+    def _check_audience(self) -> None:
+        if self.audience is None:
+            return
+        if not isinstance(self.audience, str):
+            raise TypeError(f"audience must be a str or None, not {type(self.audience).__name__}")
+        if not self.audience:
+            raise ValueError("audience must not be empty; None takes the server's name")
+        try:
+            field(self.audience)
+        except EnvelopeError:
+            raise ValueError("audience must be text without lone surrogates") from None
+
+    @classmethod
+    def ephemeral(cls, **settings: Unpack[_Settings]) -> ProtectionConfig:
+        """Protection by a random key of this process: state does not survive it, and no other process opens it.
+
+        Args:
+            settings: Everything that :class:`ProtectionConfig` takes but ``keyring`` and ``protector``.
+
+        Raises:
+            TypeError, ValueError: As :class:`ProtectionConfig`.
+        """
+        for provider in ("keyring", "protector"):
+            if provider in settings:
+                raise TypeError(f"ProtectionConfig.ephemeral() makes its own key and takes no {provider}")
+        return cls(keyring=ProtectionKeyring.ephemeral(), **settings)
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether the key is a random one of this process."""
+        return self.keyring is not None and self.keyring.is_ephemeral
+
+    @property
+    def maximum_lifetime_ms(self) -> int:
+        """``maximum_request_state_lifetime`` in milliseconds."""
+        return self.maximum_request_state_lifetime // _MILLISECOND
+
+    def __repr__(self) -> str:
+        provider = repr(self.keyring) if self.keyring is not None else f"protector {type(self.protector).__name__}"
+        return f"<ProtectionConfig {provider}>"

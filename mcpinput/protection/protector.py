@@ -1,0 +1,111 @@
+"""What seals and opens payloads: the interface for an application's own, and the built-in one over a ring.
+
+Rules of the built-in protector
+
+- A token names its key; no other key is tried. The header, with key id and nonce, is authenticated.
+- What state is bound to is not in the associated data: it is inside the payload, and the framework compares it after
+  opening, for every protector.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+from cryptography.exceptions import InvalidTag
+
+from mcpinput._core.envelope import decode_token, encode_header, encode_token, field
+from mcpinput.errors import EnvelopeError, ProtectionFailure, RequestStateProtectionError
+from mcpinput.protection.key import PROFILE
+from mcpinput.protection.secret import Secret
+from mcpinput.protection.xaes import NONCE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from mcpinput.protection.context import ProtectionContext
+    from mcpinput.protection.key import ProtectionKey
+    from mcpinput.protection.keyring import ProtectionKeyring
+    from mcpinput.protection.manager import ProtectionKeyringManager
+
+__all__ = ["KeyringProtector", "RequestStateProtector", "open_token", "seal_token"]
+
+_ASSOCIATED_DATA_PREFIX: Final = field(PROFILE)
+
+
+class RequestStateProtector(Protocol):
+    """An application's own way to protect request state, a key management service say. Methods may be coroutines.
+
+    Both must authenticate ``context.associated_data``. A service that cannot be reached for now is told by raising
+    ``RequestStateProtectionError(ProtectionFailure.UNAVAILABLE)``: honest clients then keep their state and try again.
+    Any other exception, and any other type than asked for, refuses the state.
+    """
+
+    def seal(self, payload: bytes, context: ProtectionContext) -> str | Awaitable[str]:
+        """Turns a payload into a token: a nonempty string of printable ASCII characters."""
+        ...
+
+    def open(self, token: str, context: ProtectionContext) -> bytes | Awaitable[bytes]:
+        """Gives back the payload of a token that ``seal`` made under equal associated data."""
+        ...
+
+
+def seal_token(key: ProtectionKey, nonce: bytes, payload: bytes) -> str:
+    """Token of a payload under a key. The nonce, 24 bytes, must be drawn at random for each call."""
+    header = encode_header(key.id, nonce)
+    return encode_token(header, key.cipher("state").encrypt(nonce, payload, _ASSOCIATED_DATA_PREFIX + header))
+
+
+def open_token(keyring: ProtectionKeyring, token: str) -> tuple[str, bytes]:
+    """Key id and payload of a token.
+
+    Raises:
+        RequestStateProtectionError: MALFORMED, UNKNOWN_KEY or NOT_AUTHENTIC.
+    """
+    parts = _decoded(token)
+    if parts is None:
+        raise RequestStateProtectionError(ProtectionFailure.MALFORMED)
+    key_id, header, nonce, sealed = parts
+    key = keyring.find(key_id)
+    if key is None:
+        raise RequestStateProtectionError(ProtectionFailure.UNKNOWN_KEY, key_id=key_id)
+    try:
+        return key_id, key.cipher("state").decrypt(nonce, sealed, _ASSOCIATED_DATA_PREFIX + header)
+    except InvalidTag:
+        pass  # raised below, so that nothing is chained to it
+    raise RequestStateProtectionError(ProtectionFailure.NOT_AUTHENTIC, key_id=key_id)
+
+
+def _decoded(token: str) -> tuple[str, bytes, bytes, bytes] | None:
+    try:
+        return decode_token(token)
+    except EnvelopeError:
+        return None
+
+
+@final
+class KeyringProtector(Secret):
+    """The built-in protector: XAES-256-GCM under the active key of a ring, opened by the key that the token names."""
+
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: ProtectionKeyringManager) -> None:
+        self._manager = manager
+
+    def seal(self, payload: bytes, context: ProtectionContext | None = None) -> str:
+        """Token of a payload, under the active key and a random nonce."""
+        reservation = self._manager.sealing()
+        try:
+            return seal_token(reservation.key, os.urandom(NONCE_BYTES), payload)
+        finally:
+            reservation.release()
+
+    def open(self, token: str, context: ProtectionContext | None = None) -> bytes:
+        """Payload of a token.
+
+        Raises:
+            RequestStateProtectionError: MALFORMED, UNKNOWN_KEY or NOT_AUTHENTIC.
+        """
+        key_id, payload = open_token(self._manager.keyring, token)
+        self._manager.note_opened(key_id)
+        return payload
