@@ -65,7 +65,9 @@ def test_foreign_characters_are_refused_wherever_they_stand(text, foreign):
 
 
 @pytest.mark.parametrize(
-    "text", ["QUJＤ", "QUJé", "\ud800UJD", "QUJ\U0001f600", "QUJ\u0130"], ids=["wide", "latin1", "lone", "astral", "dotted"]
+    "text",
+    ["QUJ\uff24", "QUJé", "\ud800UJD", "QUJ\U0001f600", "QUJ\u0130"],
+    ids=["full width", "latin-1", "lone surrogate", "astral", "dotted capital"],
 )
 def test_characters_outside_ascii_are_refused(text):
     with pytest.raises(EnvelopeError) as caught:
@@ -138,7 +140,7 @@ SEALED = bytes(range(100, 140))
 
 
 def test_a_token_gives_its_parts_back():
-    assert HEADER == b"\1\2k1" + bytes(range(24))
+    assert HEADER.hex() == "01026b31" + bytes(range(24)).hex()
     assert decode_token(encode_token(HEADER, SEALED)) == ("k1", HEADER, bytes(range(24)), SEALED)
 
 

@@ -58,7 +58,9 @@ def test_a_protector_seals_and_opens(protector):
 
 
 @pytest.mark.parametrize(
-    "lifetime", [float("inf"), float("nan"), 0, -1, 600, 900.0, "600", None, True, 10**400], ids=lambda value: str(value)[:8]
+    "lifetime",
+    [float("inf"), float("nan"), 0, -1, 600, 900.0, "600", None, True, 10**400],
+    ids=lambda value: str(value)[:8],
 )
 def test_a_lifetime_is_a_timedelta(lifetime):
     with pytest.raises(TypeError, match="maximum_request_state_lifetime must be a timedelta"):
