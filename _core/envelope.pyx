@@ -87,9 +87,10 @@ cdef object encode_text(const uint8_t *p, Py_ssize_t size):
 
 cdef bytes decode_text(object text):
     cdef const uint8_t *p
+    cdef const uint8_t *groups_end
     cdef uint8_t *out
     cdef uint8_t a, b, c, d
-    cdef Py_ssize_t length, tail, _group
+    cdef Py_ssize_t length, tail
     cdef bytes data
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, not {type(text).__name__}")
@@ -102,7 +103,8 @@ cdef bytes decode_text(object text):
     p = PyUnicode_1BYTE_DATA(text)
     data = PyBytes_FromStringAndSize(NULL, length // 4 * 3 + (tail - 1 if tail else 0))
     out = <uint8_t *>PyBytes_AS_STRING(data)
-    for _group in range(length // 4):
+    groups_end = p + (length - tail)
+    while p < groups_end:
         a = VALUES[p[0]]
         b = VALUES[p[1]]
         c = VALUES[p[2]]
@@ -384,7 +386,7 @@ cdef Payload read_payload(const uint8_t *p, Py_ssize_t size):
     cdef set keys = set()
     cdef const uint8_t *end = p + size
     cdef Py_ssize_t length
-    cdef int count, _key
+    cdef int count
     if size < FIXED or p[0] != VERSION:
         raise EnvelopeError("not a payload of version 1")
     if p[1] & ~FLAGS:
@@ -400,7 +402,8 @@ cdef Payload read_payload(const uint8_t *p, Py_ssize_t size):
     payload.request_id_hash = p[180:196]
     count = <int>get_number(p + 196, 2)
     p += FIXED
-    for _key in range(count):
+    while count:
+        count -= 1
         if end - p < 5 or p[0] != PRESENT:
             raise EnvelopeError("an asked key is cut short or absent")
         if get_number(p + 1, 4) > <uint64_t>(end - p - 5):
