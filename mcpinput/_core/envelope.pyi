@@ -42,7 +42,7 @@ class Payload:
     asked: Final[tuple[tuple[str, int, bytes], ...]]
     state: Final[bytes]
 
-    def __init__(self) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         """Raises TypeError: decode_payload makes payloads."""
 
 def encode_payload(
