@@ -162,6 +162,7 @@ class StateBoundary:
 
     Attributes:
         keyring_manager: Live control of the ring, which starts from that of ``config``; None with a custom protector.
+        maximum_rounds: Asks that one flow may emit.
     """
 
     __slots__ = (
@@ -170,9 +171,9 @@ class StateBoundary:
         "_maximum_decoded",
         "_maximum_encoded",
         "_maximum_lifetime_ms",
-        "_maximum_rounds",
         "_protector",
         "keyring_manager",
+        "maximum_rounds",
     )
 
     def __init__(self, config: ProtectionConfig) -> None:
@@ -181,7 +182,7 @@ class StateBoundary:
         self._maximum_encoded = config.maximum_encoded_bytes
         self._maximum_decoded = config.maximum_decoded_bytes
         self._maximum_lifetime_ms = config.maximum_lifetime_ms
-        self._maximum_rounds = config.maximum_request_state_rounds
+        self.maximum_rounds: Final = config.maximum_request_state_rounds
         self._protector: RequestStateProtector | None = config.protector
         self.keyring_manager: Final[ProtectionKeyringManager | None] = (
             None if config.keyring is None else ProtectionKeyringManager(config.keyring, clock=config.clock)
@@ -231,7 +232,7 @@ class StateBoundary:
             call,
             now,
             _lower(self._maximum_lifetime_ms, maximum_lifetime_ms),
-            _lower(self._maximum_rounds, maximum_rounds),
+            _lower(self.maximum_rounds, maximum_rounds),
             replayed,
         )
         has_state = bool(payload.flags & _FLAG_STATE)
@@ -266,6 +267,7 @@ class StateBoundary:
         *,
         has_state: bool,
         state: Any = None,
+        flow_id: bytes | None = None,
         maximum_lifetime_ms: int | None = None,
         maximum_rounds: int | None = None,
         replayed: bool = False,
@@ -278,6 +280,7 @@ class StateBoundary:
             asked: What the ask asks, by key; may be empty.
             has_state: Whether the handler gave state.
             state: That state, any JSON value without floats.
+            flow_id: Id of a flow that begins here; drawn where it is None.
             maximum_lifetime_ms, maximum_rounds, replayed: As in :meth:`open`.
 
         Raises:
@@ -289,14 +292,14 @@ class StateBoundary:
             this_round = 1
             issued_ms = now
             expires_ms = now + _lower(self._maximum_lifetime_ms, maximum_lifetime_ms)
-            flow_id = os.urandom(_FLOW_ID_BYTES)
+            flow_id = os.urandom(_FLOW_ID_BYTES) if flow_id is None else flow_id
         else:
             this_round = previous.round + 1
             issued_ms = previous.issued_ms
             expires_ms = previous.expires_ms
             flow_id = previous.flow_id
         age_ms = now - issued_ms
-        if this_round > _lower(self._maximum_rounds, maximum_rounds):
+        if this_round > _lower(self.maximum_rounds, maximum_rounds):
             raise RequestStateProtectionError(ProtectionFailure.ROUND, age_ms=age_ms, round=this_round)
         if now >= expires_ms:
             raise RequestStateProtectionError(ProtectionFailure.EXPIRED, age_ms=age_ms, round=this_round)

@@ -800,3 +800,24 @@ def test_capabilities_that_are_not_asked_for_are_not_needed() -> None:
     for method in ("tools/list", "server/discover"):
         assert client.request(method, capabilities={}).result["resultType"] == "complete"
     assert ALL_CAPABILITIES["elicitation"]
+
+
+def test_the_flow_id_is_one_from_the_first_request_to_the_last_and_new_in_each_flow() -> None:
+    server, entered = price_server()
+
+    async def reads_it_first(ctx: RequestContext, call_next: Any) -> Any:
+        assert len(ctx.flow_id) == 16
+        return await call_next()
+
+    server_that_reads, entered_there = price_server(interceptors=[reads_it_first])
+    flows = set()
+    for client, contexts in ((Client(server.asgi()), entered), (Client(server_that_reads.asgi()), entered_there)):
+        for _ in range(2):
+            contexts.clear()
+            state = client.call_tool("set_price", {}, id=1).result["requestState"]
+            state = client.call_tool("set_price", {}, id=2, state=state).result["requestState"]
+            client.call_tool("set_price", {}, id=3, state=state, answers=accept(price=1))
+            assert len(contexts) == 3
+            assert len({ctx.flow_id for ctx in contexts}) == 1
+            flows.add(contexts[0].flow_id)
+    assert len(flows) == 4
