@@ -201,12 +201,12 @@ static inline mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_
             continue;
         }
         if (*p < 0x20) { out->at = p; return MI_CONTROL; }
-        {
+        out->ascii = 0;
+        do { /* such characters come in runs */
             size_t size = mi_utf8_sequence(p, end);
             if (!size) { out->at = p; return MI_UTF8; }
-            out->ascii = 0;
             p += size;
-        }
+        } while (p < end && *p >= 0x80);
     }
 }
 
