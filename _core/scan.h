@@ -246,6 +246,67 @@ static inline size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t
     return (size_t)(out - start);
 }
 
+/* The bytes of a word that a writer must escape (RFC 8785: quotes, backslashes, controls) have their top bit set in the
+ * answer. Only the lowest such bit is exact: a borrow can set false ones above it. */
+static inline uint64_t mi_word_escapes(uint64_t word) {
+    const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
+    uint64_t quotes = word ^ (ones * '"'), slashes = word ^ (ones * '\\');
+    return (((quotes - ones) & ~quotes) | ((slashes - ones) & ~slashes) | ((word - ones * 0x20) & ~word)) & tops;
+}
+
+/* Copies UTF-8 up to the first byte that a writer must escape; answers how many bytes that is, `size` where it is all.
+ * `out` has room for `size` bytes, and what is behind the copied ones there is undefined. */
+static inline size_t mi_copy_verbatim(const uint8_t *p, size_t size, uint8_t *out) {
+    size_t i = 0;
+#if defined(__SSE2__)
+    if (size >= 16) {
+        const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), last = _mm_set1_epi8(0x1F);
+        for (;;) {
+            __m128i chunk = _mm_loadu_si128((const __m128i *)(p + i));
+            /* Unsigned comparison: a byte is at most 0x1F where it is its own minimum with 0x1F. */
+            __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(chunk, quote), _mm_cmpeq_epi8(chunk, slash)),
+                                       _mm_cmpeq_epi8(_mm_min_epu8(chunk, last), chunk));
+            int mask = _mm_movemask_epi8(hit);
+            _mm_storeu_si128((__m128i *)(out + i), chunk);
+            if (mask) return i + (size_t)__builtin_ctz((unsigned)mask);
+            i += 16;
+            if (i == size) return i;
+            if (size - i < 16) i = size - 16; /* the last chunk overlaps the one before */
+        }
+    }
+#endif
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (size >= 8) {
+        for (;;) {
+            uint64_t word, hit;
+            memcpy(&word, p + i, 8);
+            memcpy(out + i, &word, 8);
+            hit = mi_word_escapes(word);
+            if (hit) return i + ((size_t)__builtin_ctzll(hit) >> 3);
+            i += 8;
+            if (i == size) return i;
+            if (size - i < 8) i = size - 8;
+        }
+    }
+    if (size >= 4) {
+        uint32_t low, high;
+        uint64_t hit;
+        memcpy(&low, p, 4);
+        memcpy(&high, p + size - 4, 4);
+        memcpy(out, &low, 4);
+        memcpy(out + size - 4, &high, 4);
+        hit = mi_word_escapes((uint64_t)low | (uint64_t)high << 32);
+        if (!hit) return size;
+    }
+#endif
+    for (; i < size; i++) {
+        uint8_t c = p[i];
+        if (c < 0x20 || c == '"' || c == '\\') return i;
+        out[i] = c;
+    }
+    return i;
+}
+
 /* Length of the RFC 8785 escape of an ASCII character inside a string: 1 where it stands for itself. */
 static inline size_t mi_escape_length(uint8_t c) {
     if (c >= 0x20) return (c == '"' || c == '\\') ? 2 : 1;
