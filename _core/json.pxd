@@ -1,0 +1,32 @@
+# What the other units of the core use of json.pyx. Its comments say what each does.
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t
+
+from mcpinput._core.buf cimport Buf
+from mcpinput._core.scan cimport mi_rules, mi_status
+
+
+# The bytes of any object with a buffer, held still: a bytes object as it is, a copy of anything else.
+# Raises TypeError for a str, JsonParseError (SIZE) over max_size.
+cdef bytes text_bytes(object data, size_t max_size)
+
+# The JsonParseError to raise. `what` says what is wrong, without offset; `at` is the byte.
+cdef object text_error(object kind, str what, size_t at, object limit=*)
+cdef object token_error(mi_status status, mi_rules rules, size_t at)
+cdef object depth_error(size_t limit, size_t at)
+cdef object nodes_error(size_t limit, size_t at)
+cdef object string_error(size_t limit, size_t at)
+
+# The JsonWriteError to raise; the MemoryError where that is what `status` says.
+cdef object value_error(object kind, str what, object limit=*)
+cdef object output_error(Buf *out, int status)
+
+# Writes a str or a subclass of it: quoted, with the escapes of RFC 8785.
+cdef int put_string(Buf *out, object text, size_t max_string) except -1
+
+# Text of an int (no bool), a Decimal or a float within the writing limits, into MI_NUMBER_TEXT bytes; gives its length.
+cdef Py_ssize_t number_text(object number, uint8_t *out) except -1
+
+# What stands for a value that is neither of the plain types nor a subclass of one: an enum member's value, a dict (or
+# list) of the fields of a dataclass or Struct. Runs Python code of the application. Raises JsonTypeError.
+cdef object plain_value(object value)
