@@ -1,0 +1,187 @@
+"""What holds of parse and dump on every input: round trips, and agreement with the standard library and a slow twin."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mcpinput._core import json as core
+from mcpinput.errors import JsonParseError, JsonWriteError
+from tests.property import twin_json
+
+LIMITS = (256, 1_000_000, 8 << 20, 16 << 20)
+TIGHT = (3, 12, 6, 60)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+decimals = st.builds(
+    lambda sign, digits, exponent: Decimal((sign, tuple(digits), exponent)),
+    st.integers(0, 1),
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    st.one_of(st.integers(-12, 12), st.integers(-9_900, 9_900)),
+)
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.integers(-(10**1000), 10**1000), decimals, texts)
+trees = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(texts, inner, max_size=5), max_leaves=25
+)
+
+number_texts = st.text("-+.eE0123456789", min_size=1, max_size=12)
+
+SAMPLES = [
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":[1,-2.50,3e+1],"_meta":{}}}',
+    b'{"a":1,"\\u0061b":[true,false,null,"\\ud83d\\ude00 \\n\\/"],"\xc3\xa9":{"a":{}}}',
+    b' [ 0 , -0 , 0.0 , -0.0e-3 , 1E5 , [[[]]] , "" , "\xf0\x9f\x98\x80\xef\xbf\xbf" ] ',
+    b"1" * 1024,
+    b"-0." + b"0" * 1020 + b"1",
+    b"1e10000",
+    b"[12345678901234567890,1234567890123456789012345678901234567890,0.1e-9999]",
+]
+PIECES = [
+    *(bytes([byte]) for byte in b' \t\r\n{}[]:,"\\/-+.eE0123456789abfnrtu\x00\x1f\x7f\x80\xc3\xa9\xed\xa0\xff'),
+    b"true", b"null", b'""', b'"a":', b'"\\u0061":1,', b"\\u", b"\\ud83d", b"\\udE00", b"\xef\xbb\xbf", b"\xed\xa0\x80",
+    b"\xf0\x9f\x98\x80", b"1e10001", b"0e-10000", b"9" * 1000, b"[[", b"]]", b"{}", b"0000",
+]  # fmt: skip
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """A sample with a few bytes cut out, or pieces put in or over it."""
+    text = draw(st.sampled_from(SAMPLES))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(text)))
+        end = draw(st.integers(at, min(len(text), at + 3)))
+        text = text[:at] + draw(st.sampled_from([b"", *PIECES])) + text[end:]
+    return text
+
+
+def shape(value: Any) -> Any:
+    """A value such that two are equal only if types, scale and the order of members are."""
+    if isinstance(value, dict):
+        return [(name, shape(member)) for name, member in value.items()]
+    if isinstance(value, list):
+        return ("array", [shape(item) for item in value])
+    return (type(value), value.as_tuple() if isinstance(value, Decimal) else value)
+
+
+def read_back(value: Any) -> Any:
+    """What a tree is once written and read: no sign of zero, and a Decimal without point and exponent is an int."""
+    if isinstance(value, dict):
+        return {name: read_back(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [read_back(item) for item in value]
+    if isinstance(value, Decimal):
+        value = value if value else abs(value)
+        return int(value) if value.as_tuple().exponent == 0 else value
+    return value
+
+
+def outcome(function: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return shape(function(*args, **kwargs))
+    except (JsonParseError, twin_json.Refused):
+        return "refused"
+
+
+@given(trees)
+def test_what_is_written_reads_back_with_type_scale_and_order(tree: Any) -> None:
+    assert shape(core.parse(core.dump(tree, *LIMITS), *LIMITS)) == shape(read_back(tree))
+
+
+@given(trees)
+def test_state_keeps_values_but_not_scale(tree: Any) -> None:
+    text = core.dump(tree, *LIMITS)
+    state = core.parse_state(text, *LIMITS)
+    assert state == tree
+    assert core.parse_state(core.dump(state, *LIMITS), *LIMITS) == tree
+    assert shape(state) == shape(twin_json.parse(text, *LIMITS, state=True))
+
+
+@given(trees)
+def test_dump_writes_what_the_standard_library_reads(tree: Any) -> None:
+    text = core.dump(tree, *LIMITS)
+    assert json.loads(text, parse_float=Decimal) == read_back(tree)
+    assert b"\n" not in text
+
+
+@given(trees, st.booleans(), st.sampled_from([None, 2, "\r\n\t "]))
+def test_parse_reads_what_the_standard_library_writes(tree: Any, escaped: bool, indent: Any) -> None:
+    plain = json.loads(core.dump(tree, *LIMITS), parse_float=str)
+    text = json.dumps(plain, ensure_ascii=escaped, indent=indent)
+    assert shape(core.parse(text.encode(), *LIMITS)) == shape(plain)
+
+
+@given(mutated())
+@example(b"")
+@example(b"\xef\xbb\xbf{}")
+@example(b'{"a":1,"\\u0061":2}')
+def test_parse_agrees_with_the_twin(text: bytes) -> None:
+    assert outcome(core.parse, text, *LIMITS) == outcome(twin_json.parse, text, *LIMITS)
+    assert outcome(core.parse_state, text, *LIMITS) == outcome(twin_json.parse, text, *LIMITS, state=True)
+
+
+@given(mutated())
+@example(b"[[[]]]")
+@example(b"[[[[]]]]")
+@example(b'["123456"]')
+@example(b'["1234567"]')
+@example(b'["\\u00e9\\u00e9\\u00e9"]')
+@example(b'["\xc3\xa9\xc3\xa9\xc3\xa9a"]')
+@example(b"[1,1,1,1,1,1,1,1,1,1,1]")
+@example(b"[1,1,1,1,1,1,1,1,1,1,1,1]")
+def test_parse_agrees_with_the_twin_on_limits(text: bytes) -> None:
+    assert outcome(core.parse, text, *TIGHT) == outcome(twin_json.parse, text, *TIGHT)
+
+
+@given(number_texts)
+def test_numbers_agree_with_the_twin(text: str) -> None:
+    data = text.encode()
+    assert outcome(core.parse, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS)
+    assert outcome(core.parse_state, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS, state=True)
+
+
+@given(st.sampled_from(["", "-"]), st.integers(1018, 1030), st.integers(0, 1030), st.integers(-10_030, 10_030))
+@example("", 1024, 0, 10_000 - 1023)
+@example("-", 1024, 1, -10_000)
+def test_long_numbers_agree_with_the_twin(sign: str, digits: int, point: int, exponent: int) -> None:
+    coefficient = "7" * digits
+    for text in (
+        f"{sign}{coefficient}",
+        f"{sign}{coefficient[: -point or None]}e{exponent}",
+        f"{sign}{coefficient[:point] or '0'}.{coefficient[point:] or '0'}E{exponent}",
+        f"{sign}1{'0' * (digits - 1)}",
+        f"{sign}0.{'0' * digits}e{exponent}",
+    ):
+        data = text.encode()
+        assert outcome(core.parse, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS)
+        assert outcome(core.parse_state, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS, state=True)
+
+
+@given(st.floats())
+def test_floats_are_written_as_the_decimal_of_their_repr(number: float) -> None:
+    if number != number or number in (float("inf"), float("-inf")):
+        with pytest.raises(JsonWriteError, match="NaN"):
+            core.dump(number, *LIMITS)
+        return
+    expected = Decimal(repr(number))
+    assert core.dump(number, *LIMITS) == str(expected if expected else abs(expected)).encode()
+
+
+@given(texts)
+def test_strings_have_the_escapes_of_rfc_8785(text: str) -> None:
+    short = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+    expected = "".join(short.get(c) or (f"\\u{ord(c):04x}" if c < " " else c) for c in text)
+    assert core.dump(text, *LIMITS) == f'"{expected}"'.encode()
+
+
+@given(trees, st.integers(0, 200))
+def test_the_output_limit_is_exact(tree: Any, less: int) -> None:
+    text = core.dump(tree, *LIMITS)
+    assert core.dump(tree, *LIMITS[:3], len(text)) == text
+    if less < len(text):
+        with pytest.raises(JsonWriteError) as caught:
+            core.dump(tree, *LIMITS[:3], less)
+        assert (caught.value.kind, caught.value.limit) == ("size limit", less)
