@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcpinput import (
+    Absent,
     CompleteResult,
     InputRequest,
     InputRequestDeclaration,
@@ -26,7 +27,7 @@ from mcpinput import (
     input_required,
 )
 from tests.support.asgi import ALL_CAPABILITIES, Client, meta
-from tests.support.servers import FORM, Clock, Recorder, accept, ask_form, price_server
+from tests.support.servers import FORM, Clock, Recorder, accept, anybody, ask_form, price_server, ring
 
 FRAMEWORK = RequestStateMode.FRAMEWORK_PROTECTED
 APPLICATION = RequestStateMode.APPLICATION_PROTECTED
@@ -233,39 +234,32 @@ def test_answers_without_the_token_are_not_shown_in_framework_mode() -> None:
     assert (recorder.drops[0].keys, recorder.drops[0].reason) == (("price", "odd"), "no state")
 
 
-def test_an_answer_to_another_wording_is_absent() -> None:
+@pytest.mark.parametrize(
+    "question",
+    [
+        ask_form("Delete ALL prices?"),
+        ask_form("How much?", {"type": "object", "properties": {"price": {"type": "integer"}}}),
+        ask_form("How much?", {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}),
+    ],
+)
+def test_an_answer_to_another_wording_or_schema_is_absent(question: InputRequest) -> None:
     """A redeployed server asks something else under the same key: the old answer must not count."""
     clock = Clock()
     old, _ = price_server(clock=clock)
-    new = Server(
-        "prices",
-        version="2",
-        protection=ProtectionConfig(keyring=ring_of_old(), clock=clock),
-        admission=lambda facts, identity: _everybody(),
-    )
+    protection = ProtectionConfig(keyring=ring(), clock=clock)
+    new = Server("prices", version="2", protection=protection, admission=anybody)
 
     @new.tool("set_price", input_requests=[FORM], request_state=FRAMEWORK)
     async def set_price(ctx: RequestContext) -> Any:
-        question = ask_form("Delete ALL prices?")
         answer = ctx.input_responses.elicitation("price", question)
-        return input_required({"price": question}) if type(answer).__name__ == "Absent" else "deleted"
+        return input_required({"price": question}) if isinstance(answer, Absent) else "deleted"
 
     state = Client(old.asgi()).call_tool("set_price", {}, id=1).result["requestState"]
-    again = Client(new.asgi()).call_tool("set_price", {}, id=2, state=state, answers=accept(price=1)).result
-    assert again["resultType"] == "input_required"
-    assert again["inputRequests"]["price"]["params"]["message"] == "Delete ALL prices?"
-
-
-def ring_of_old() -> Any:
-    from tests.support.servers import ring
-
-    return ring()
-
-
-def _everybody() -> Any:
-    from mcpinput import Admission
-
-    return Admission(partition="everybody")
+    client = Client(new.asgi())
+    again = client.call_tool("set_price", {}, id=2, state=state, answers=accept(price=1)).result
+    assert again["inputRequests"]["price"]["params"] == question.params
+    done = client.call_tool("set_price", {}, id=3, state=again["requestState"], answers=accept(price=1)).result
+    assert done["content"][0]["text"] == "deleted"
 
 
 # ---- input responses ----
@@ -392,7 +386,7 @@ def test_all_kinds_in_one_round_answered_in_any_order() -> None:
         InputRequestDeclaration.from_roots(Requirement.CONDITIONAL),
     ]
     _, url, sampling, roots = declarations
-    server = Server("s", version="1", protection=ProtectionConfig.ephemeral(), admission=lambda f, i: _everybody())
+    server = Server("s", version="1", protection=ProtectionConfig.ephemeral(), admission=anybody)
     seen: list[Any] = []
     requests = {
         "form": ask_form(),
@@ -454,7 +448,7 @@ def test_all_kinds_in_one_round_answered_in_any_order() -> None:
 def test_everything_that_the_client_cannot_do_is_in_one_error(requirement: Requirement, kind: str) -> None:
     form = InputRequestDeclaration.from_elicitation_form(requirement)
     url = InputRequestDeclaration.from_elicitation_url(requirement)
-    server = Server("s", version="1", protection=ProtectionConfig.ephemeral(), admission=lambda f, i: _everybody())
+    server = Server("s", version="1", protection=ProtectionConfig.ephemeral(), admission=anybody)
     entered: list[Any] = []
     asked = {
         "f": InputRequest.from_declaration(
