@@ -23,3 +23,6 @@ def tree_digest(
     params: Mapping[str, Any], max_depth: int, max_nodes: int, max_string: int, max_canonical: int
 ) -> bytes:
     """Parameter digest of a parsed params object. Raises JsonWriteError, JsonTypeError."""
+
+def _in_chunks(data: Buffer, chunk: int, params: bool) -> bytes:
+    """For tests: canonical_raw, or params_digest, by the widest limits and with chunks of ``chunk`` bytes."""
