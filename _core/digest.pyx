@@ -6,7 +6,7 @@ Rules
   and 4 more for each member of an object whose members are not in canonical order yet. It refuses what
   ``mcpinput.json.parse`` refuses, with the same kinds. It touches C memory only, so that it can run without the
   interpreter lock.
-- Pass 2 (``Writer``) follows the tape and fills one chunk of at most 1 MiB, which SHA-256 takes whenever it is full.
+- Pass 2 (``put_value``) follows the tape and fills one chunk of at most 1 MiB, which SHA-256 takes whenever it is full.
   hashlib gives up the lock for each chunk, and with other threads about each time it may wait a whole switch interval
   to get it back: hence few large chunks. It copies spans of the text wherever the text is canonical already.
 - The text must not change between the passes: anything but ``bytes`` is copied first.
@@ -15,19 +15,20 @@ Rules
   ``progressToken``, ``traceparent``, ``tracestate`` and ``baggage``; a ``_meta`` object with nothing (left) in it.
 """
 
-cimport cython
 from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from mcpinput._core.canonical cimport ANYWHERE, IN_META, IN_PARAMS, Place, canonical_tree
 from mcpinput._core.json cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
-    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number, mi_put_escaped,
-    mi_scan_number, mi_scan_string, mi_status, mi_string, mi_unescape
+    MI_END, MI_NUMBER_CHARS, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number,
+    mi_put_escaped, mi_scan_number, mi_scan_string, mi_skip_plain, mi_status, mi_string, mi_unescape
 )
 
 from hashlib import sha256
@@ -36,12 +37,16 @@ from mcpinput.errors import JsonErrorKind, JsonParseError
 
 
 cdef enum:
-    DEPTH_CEILING = 256           # room in Scan.levels, and bound of the recursion in Writer
+    DEPTH_CEILING = 256           # room in Scan.levels, and bound of the recursion in pass 2
     INPUT_CEILING = 0x0FFFFFFF    # lengths on the tape have 28 bits
     CHUNK = 1 << 20
     RELEASE = 256 << 10           # input from which on the lock is given up for pass 1
     SORT_RUN = 16                 # members up to which insertion sort is the faster one
     SHORT_SPAN = 32
+    FIRST_ENTRIES = 256           # in memory of the call: enough for most texts
+    FIRST_RECORDS = 48
+    FIRST_BYTES = 4096
+    VALUE_ENTRIES = 2             # at most written between two looks at the room of the tape: a value, and a name
     LEFT_OUT_TEXT = 84            # "inputResponses" with every character escaped
 
 # ---- tape ----
@@ -72,13 +77,21 @@ cdef enum:
     F_MEMORY
 
 
+# An open container. PERF: objects often have the names of the one before them at this level, the model, in the same
+# places of the tape. As long as they do, names are compared with the model's and neither scanned nor sorted: `guess` is
+# where the model has its next name, 0 once that has failed, and `left` how many it has still. (Entry 0 is the outermost
+# value, so 0 stands for none.)
 cdef struct Level:
     uint64_t prefix     # of the last name
     uint32_t last       # entry of the last name
     uint32_t open       # entry of the container
     uint32_t count      # values completed
+    uint32_t closed     # entry of the last object of this level that was closed, the next model
+    uint32_t model
+    uint32_t guess
+    uint32_t left
     bint is_object
-    bint in_order       # names so far are plain and ascending
+    bint in_order       # names so far are plain and ascending; or the model's
 
 
 # A member while its object is sorted. `place` is 0 for a plain name, whose bytes are in the text, else 1 + the place in
@@ -106,6 +119,8 @@ cdef struct Scan:
     int fault           # mi_status or fault
     const uint8_t *at   # where
     Level levels[DEPTH_CEILING + 1]
+    uint64_t first_tape[FIRST_ENTRIES]
+    Record first_records[FIRST_RECORDS]
 
 
 cdef inline uint64_t pack(uint32_t kind, size_t length, size_t place) noexcept nogil:
@@ -136,9 +151,12 @@ cdef inline int fail(Scan *s, int fault, const uint8_t *at) noexcept nogil:
 cdef int grow_tape(Scan *s, size_t more) noexcept nogil:
     """Makes room for `more` entries. Grows by half, so that at most a third of the tape stands empty."""
     cdef size_t room = s.used + more + s.room // 2
-    cdef void *tape = PyMem_RawRealloc(s.tape, room * sizeof(uint64_t))
+    cdef void *tape = NULL if s.tape == s.first_tape else s.tape
+    tape = PyMem_RawRealloc(tape, room * sizeof(uint64_t))
     if tape == NULL:
         return fail(s, F_MEMORY, s.data)
+    if s.tape == s.first_tape:
+        memcpy(tape, s.first_tape, s.used * sizeof(uint64_t))
     s.tape = <uint64_t *>tape
     s.room = room
     return 1
@@ -150,13 +168,24 @@ cdef inline const uint8_t *skip_space(const uint8_t *p, const uint8_t *end) noex
     return p
 
 
-cdef inline uint64_t name_prefix(const uint8_t *name, size_t length) noexcept nogil:
-    """The first eight bytes, so that the order of two different prefixes is the order of the names by UTF-16 units."""
-    cdef uint64_t prefix = 0
-    cdef size_t n = length if length < 8 else 8
+cdef inline uint64_t name_prefix(const uint8_t *name, size_t length, const uint8_t *end) noexcept nogil:
+    """The first eight bytes, so that the order of two different prefixes is the order of the names by UTF-16 units.
+    Up to `end` the bytes behind the name may be read."""
+    cdef uint64_t prefix
     cdef size_t i
     cdef uint8_t c
-    for i in range(n):
+    # PERF: compilers make one load of this.
+    if end - name >= 8:
+        prefix = (
+            <uint64_t>name[0] << 56 | <uint64_t>name[1] << 48 | <uint64_t>name[2] << 40 | <uint64_t>name[3] << 32
+            | <uint64_t>name[4] << 24 | <uint64_t>name[5] << 16 | <uint64_t>name[6] << 8 | <uint64_t>name[7]
+        )
+        if length < 8:
+            prefix = prefix >> (8 * (8 - length)) << (8 * (8 - length)) if length else 0
+        if not prefix & <uint64_t>0x8080808080808080:
+            return prefix
+    prefix = 0
+    for i in range(length if length < 8 else 8):
         c = name[i]
         if c == 0xEE or c == 0xEF:
             c += 0x10  # as mi_compare_utf16 ranks them
@@ -248,7 +277,7 @@ cdef int unescape_name(Scan *s, Record *record) noexcept nogil:
     size = <uint32_t>mi_unescape(text + 1, text + length_of(entry) - 1, <uint8_t *>arena + sizeof(size))
     memcpy(arena, &size, sizeof(size))
     record.place = <uint32_t>s.arena_used + 1
-    record.prefix = name_prefix(<uint8_t *>arena + sizeof(size), size)
+    record.prefix = name_prefix(<uint8_t *>arena + sizeof(size), size, s.arena + s.arena_room)
     s.arena_used += sizeof(size) + size
     return 1
 
@@ -264,7 +293,8 @@ cdef int order_members(Scan *s, const Level *level) noexcept nogil:
     cdef const uint8_t *duplicate = NULL
     cdef const uint8_t *text
     if s.records_room < room:
-        PyMem_RawFree(s.records)
+        if s.records != s.first_records:
+            PyMem_RawFree(s.records)
         s.records_room = 0
         s.records = <Record *>PyMem_RawMalloc(room * sizeof(Record))
         if s.records == NULL:
@@ -280,7 +310,7 @@ cdef int order_members(Scan *s, const Level *level) noexcept nogil:
             if not unescape_name(s, record):
                 return 0
         else:
-            record.prefix = name_prefix(s.data + place_of(entry) + 1, length_of(entry) - 2)
+            record.prefix = name_prefix(s.data + place_of(entry) + 1, length_of(entry) - 2, s.end)
         entry = s.tape[at + 1]
         at = place_of(entry) if kind_of(entry) >= ARRAY else at + 2
     sort_records(s, s.records, count, s.records + count)
@@ -294,79 +324,124 @@ cdef int order_members(Scan *s, const Level *level) noexcept nogil:
     return 1
 
 
-cdef int sort_members(Scan *s, const Level *level) noexcept nogil:
-    """Puts the order of an object's members behind them."""
+cdef inline int close_level(Scan *s, Level *level) noexcept nogil:
+    """Completes the entry of a container, and puts the order of its members behind them if it has to be told."""
+    cdef uint32_t kind = ARRAY
     cdef size_t count = level.count
     cdef size_t words = (count + 1) // 2
-    cdef uint8_t *memory
+    cdef uint64_t model = 0
+    cdef bint by_model = False
+    cdef const uint8_t *source
+    cdef uint8_t *order
+    cdef uint32_t entry
     cdef size_t i
-    if not order_members(s, level):
-        return 0
-    if s.room - s.used < words and not grow_tape(s, words):
-        return 0
-    s.tape[s.used + words - 1] = 0  # the last word of an odd count has no other writer
-    memory = <uint8_t *>(s.tape + s.used)
-    for i in range(count):
-        memcpy(memory + i * sizeof(uint32_t), &s.records[i].entry, sizeof(uint32_t))
-    s.used += words
-    return 1
-
-
-cdef inline int close_level(Scan *s, Level *level) noexcept nogil:
-    cdef uint32_t kind = ARRAY
     if level.is_object:
         kind = OBJECT
-        if not level.in_order and level.count > 1:
+        if level.guess and level.left == 0:
+            model = s.tape[level.model]
+            kind = kind_of(model)
+            by_model = True
+        elif count > 1 and (level.guess or not level.in_order):  # the model has more members, or is none
             kind = SORTED
-            if not sort_members(s, level):
+        if kind == SORTED:
+            if s.room - s.used < words + VALUE_ENTRIES and not grow_tape(s, words + VALUE_ENTRIES):
                 return 0
-    s.tape[level.open] = pack(kind, level.count, s.used)
+            order = <uint8_t *>(s.tape + s.used)
+            s.tape[s.used + words - 1] = 0  # the last word of an odd count has no other writer
+            if by_model:
+                source = <const uint8_t *>(s.tape + place_of(model) - words)
+                for i in range(count):
+                    memcpy(&entry, source + i * sizeof(entry), sizeof(entry))
+                    entry += level.open - level.model
+                    memcpy(order + i * sizeof(entry), &entry, sizeof(entry))
+            else:
+                if not order_members(s, level):
+                    return 0
+                for i in range(count):
+                    memcpy(order + i * sizeof(entry), &s.records[i].entry, sizeof(entry))
+            s.used += words
+        level.closed = level.open
+    s.tape[level.open] = pack(kind, count, s.used)
     return 1
 
 
-cdef inline const uint8_t *scan_name(Scan *s, Level *level, const uint8_t *p) noexcept nogil:
-    """A member name and its colon; p stands where the quote should. Answers where the value may begin, or NULL."""
+cdef inline mi_status scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept nogil:
+    """mi_scan_string, which PERF: is not called for a plain ASCII string."""
+    cdef const uint8_t *stop = mi_skip_plain(p, end)
+    if stop != end and stop[0] == c'"':
+        out.at = stop
+        out.length = stop - p
+        out.escaped = 0
+        return MI_OK
+    return mi_scan_string(p, end, out)
+
+
+cdef inline const uint8_t *scan_name(Scan *s, Level *level, size_t used, const uint8_t *p) noexcept nogil:
+    """A member name and its colon; p stands where the quote should. The name goes to entry `used`, for which there is
+    room. Answers where the value may begin, or NULL."""
     cdef mi_string name
     cdef mi_status status
     cdef const uint8_t *end = s.end
     cdef uint64_t prefix
-    cdef uint64_t last
+    cdef uint64_t entry
     cdef size_t length
+    if level.guess:
+        entry = s.tape[level.guess]
+        length = length_of(entry)
+        if (
+            level.left
+            and used - level.open == level.guess - level.model
+            and kind_of(entry) == SPAN
+            and <size_t>(end - p) > length
+            and memcmp(p, s.data + place_of(entry), length) == 0
+        ):
+            s.tape[used] = pack(SPAN, length, p - s.data)
+            p += length
+            level.left -= 1
+            level.guess += 1
+            entry = s.tape[level.guess]
+            level.guess = place_of(entry) if kind_of(entry) >= ARRAY else level.guess + 1
+            if p[0] == c':':
+                return p + 1
+            return scan_colon(s, p)
+        level.guess = 0
+        level.in_order = level.count == 0
     if p == end:
         fail(s, MI_END, p)
         return NULL
     if p[0] != c'"':
         fail(s, F_NAME, p)
         return NULL
-    status = mi_scan_string(p + 1, end, &name)
+    status = scan_string(p + 1, end, &name)
     if status != MI_OK:
         fail(s, status, name.at)
         return NULL
     if name.length > s.max_string:
         fail(s, F_STRING, p)
         return NULL
-    if s.used == s.room and not grow_tape(s, 1):
-        return NULL
     if name.escaped:
         level.in_order = False
-        s.tape[s.used] = pack(ESCAPED, name.at + 1 - p, p - s.data)
+        s.tape[used] = pack(ESCAPED, name.at + 1 - p, p - s.data)
     else:
         if level.in_order:
             length = name.at - p - 1
-            prefix = name_prefix(p + 1, length)
+            prefix = name_prefix(p + 1, length, end)
             if prefix <= level.prefix and level.count:
                 if prefix < level.prefix:
                     level.in_order = False
                 else:
-                    last = s.tape[level.last]
+                    entry = s.tape[level.last]
                     level.in_order = compare_names(
-                        s.data + place_of(last) + 1, length_of(last) - 2, p + 1, length) < 0
+                        s.data + place_of(entry) + 1, length_of(entry) - 2, p + 1, length) < 0
             level.prefix = prefix
-            level.last = s.used
-        s.tape[s.used] = pack(SPAN, name.at + 1 - p, p - s.data)
-    s.used += 1
-    p = skip_space(name.at + 1, end)
-    if p == end:
+            level.last = used
+        s.tape[used] = pack(SPAN, name.at + 1 - p, p - s.data)
+    return scan_colon(s, name.at + 1)
+
+
+cdef inline const uint8_t *scan_colon(Scan *s, const uint8_t *p) noexcept nogil:
+    p = skip_space(p, s.end)
+    if p == s.end:
         fail(s, MI_END, p)
         return NULL
     if p[0] != c':':
@@ -375,12 +450,35 @@ cdef inline const uint8_t *scan_name(Scan *s, Level *level, const uint8_t *p) no
     return p + 1
 
 
-cdef inline bint is_canonical(const mi_number *n, const uint8_t *start) noexcept nogil:
+cdef inline const uint8_t *scan_plain_number(const uint8_t *p, const uint8_t *end) noexcept nogil:
+    """The end of a number without leading zero and exponent that is canonical as it stands; else NULL.
+
+    PERF: most numbers are such. What is refused here is not refused by the grammar: mi_scan_number decides.
+    """
+    cdef const uint8_t *start = p
+    if p[0] == c'-':
+        p += 1
+    if p == end or p[0] < c'1' or p[0] > c'9':
+        return NULL
+    while p != end and <uint8_t>(p[0] - c'0') <= 9:
+        p += 1
+    if p != end and p[0] == c'.':
+        p += 1
+        if p == end or <uint8_t>(p[0] - c'0') > 9:
+            return NULL
+        while p != end and <uint8_t>(p[0] - c'0') <= 9:
+            p += 1
+    if p[-1] == c'0' or p - start > MI_NUMBER_CHARS or (p != end and (p[0] | 0x20) == c'e'):
+        return NULL
+    return p
+
+
+cdef inline bint is_canonical(const mi_number *n) noexcept nogil:
     """Whether a number without an exponent is its own canonical text. (With one it may be: it is rewritten then.)"""
     cdef uint32_t i
     if n.is_integer:
         return n.at[-1] != c'0' or (n.is_zero and not n.negative)
-    if n.fraction + n.fraction_digits != n.at or n.at[-1] == c'0':
+    if n.fraction_digits == 0 or n.fraction + n.fraction_digits != n.at or n.at[-1] == c'0':
         return False
     if n.integer[0] != c'0':
         return True
@@ -423,6 +521,8 @@ cdef int scan_values(Scan *s, int *open_levels) noexcept nogil:
     cdef Level *level = &s.levels[0]
     cdef int depth = 0
     cdef size_t nodes = 0
+    cdef size_t used = 0
+    cdef int deepest = 0
     cdef uint8_t c
     cdef mi_string string
     cdef mi_number number
@@ -434,26 +534,32 @@ cdef int scan_values(Scan *s, int *open_levels) noexcept nogil:
         nodes += 1
         if nodes > s.max_nodes:
             return fail(s, F_NODES, p)
-        if s.used == s.room and not grow_tape(s, 1):
-            return 0
+        if s.room - used < VALUE_ENTRIES:
+            s.used = used
+            if not grow_tape(s, VALUE_ENTRIES):
+                return 0
         start = p
         c = p[0]
         if c == c'"':
-            status = mi_scan_string(p + 1, end, &string)
+            status = scan_string(p + 1, end, &string)
             if status != MI_OK:
                 return fail(s, status, string.at)
             if string.length > s.max_string:
                 return fail(s, F_STRING, p)
             p = string.at + 1
-            s.tape[s.used] = pack(ESCAPED if string.escaped else SPAN, p - start, start - s.data)
-            s.used += 1
+            s.tape[used] = pack(ESCAPED if string.escaped else SPAN, p - start, start - s.data)
+            used += 1
         elif c == c'-' or (c >= c'0' and c <= c'9'):
-            status = mi_scan_number(p, end, MI_READING, &number)
-            if status != MI_OK:
-                return fail(s, status, number.at)
-            p = number.at
-            s.tape[s.used] = pack(SPAN if is_canonical(&number, start) else NUMBER, p - start, start - s.data)
-            s.used += 1
+            p = scan_plain_number(p, end)
+            if p != NULL:
+                s.tape[used] = pack(SPAN, p - start, start - s.data)
+            else:
+                status = mi_scan_number(start, end, MI_READING, &number)
+                if status != MI_OK:
+                    return fail(s, status, number.at)
+                p = number.at
+                s.tape[used] = pack(SPAN if is_canonical(&number) else NUMBER, p - start, start - s.data)
+            used += 1
         elif c == c'{' or c == c'[':
             if depth == s.max_depth:
                 return fail(s, F_DEPTH, p)
@@ -461,23 +567,31 @@ cdef int scan_values(Scan *s, int *open_levels) noexcept nogil:
             if p == end:
                 return fail(s, MI_END, p)
             if p[0] == c + 2:  # "}" and "]" both stand two behind their opening
-                s.tape[s.used] = pack(OBJECT if c == c'{' else ARRAY, 0, s.used + 1)
-                s.used += 1
+                s.tape[used] = pack(OBJECT if c == c'{' else ARRAY, 0, used + 1)
+                used += 1
                 p += 1
             else:
                 depth += 1
                 open_levels[0] = depth
                 level = &s.levels[depth]
+                if depth > deepest:
+                    deepest = depth
+                    level.closed = 0
                 level.is_object = c == c'{'
                 level.in_order = True
                 level.count = 0
                 level.prefix = 0
-                level.open = s.used
-                s.used += 1
+                level.open = used
+                used += 1
                 if level.is_object:
-                    p = scan_name(s, level, p)
+                    level.model = level.guess = level.closed
+                    if level.guess:
+                        level.left = length_of(s.tape[level.model])
+                        level.guess += 1
+                    p = scan_name(s, level, used, p)
                     if p == NULL:
                         return 0
+                    used += 1
                 continue
         else:
             if c == c't':
@@ -490,8 +604,8 @@ cdef int scan_values(Scan *s, int *open_levels) noexcept nogil:
                 return fail(s, F_VALUE, p)
             if p == NULL:
                 return 0
-            s.tape[s.used] = pack(SPAN, p - start, start - s.data)
-            s.used += 1
+            s.tape[used] = pack(SPAN, p - start, start - s.data)
+            used += 1
         while True:  # after a value
             p = skip_space(p, end)
             if depth == 0:
@@ -503,14 +617,17 @@ cdef int scan_values(Scan *s, int *open_levels) noexcept nogil:
             if c == c',':
                 p += 1
                 if level.is_object:
-                    p = scan_name(s, level, skip_space(p, end))
+                    p = scan_name(s, level, used, skip_space(p, end))
                     if p == NULL:
                         return 0
+                    used += 1
                 break
             if c != (c'}' if level.is_object else c']'):
                 return fail(s, F_COMMA, p)
+            s.used = used
             if not close_level(s, level):
                 return 0
+            used = s.used
             p += 1
             depth -= 1
             open_levels[0] = depth
@@ -545,233 +662,260 @@ cdef object scan_error(const Scan *s):
 
 # ---- pass 2 ----
 
-@cython.final
-@cython.internal
-cdef class Writer:
-    """Writes canonical text into a chunk, and chunks into SHA-256 or a list of pieces."""
+# Writes canonical text into a chunk, and chunks into SHA-256 or a list of pieces.
+cdef struct Writer:
+    const uint8_t *data
+    const uint8_t *end
+    const uint64_t *tape
+    uint8_t *chunk
+    size_t used
+    size_t room
+    size_t flushed
+    size_t allowance
+    PyObject *pieces    # a list, or NULL
+    PyObject *sha       # owned; NULL before the first chunk
+    uint8_t first_bytes[FIRST_BYTES]
 
-    cdef const uint8_t *data
-    cdef const uint8_t *end
-    cdef const uint64_t *tape
-    cdef uint8_t *chunk
-    cdef size_t used
-    cdef size_t room
-    cdef size_t flushed
-    cdef size_t allowance
-    cdef object sha
-    cdef list pieces
 
-    def __dealloc__(self):
-        PyMem_RawFree(self.chunk)
+cdef int flush(Writer *w) except -1:
+    w.flushed += w.used
+    if w.flushed > w.allowance:
+        raise JsonParseError(
+            JsonErrorKind.SIZE,
+            f"the canonical text is over the size limit of {w.allowance} bytes",
+            None,
+            w.allowance,
+        )
+    if w.pieces != NULL:
+        (<list>w.pieces).append(PyBytes_FromStringAndSize(<char *>w.chunk, w.used))
+    elif w.sha != NULL:
+        (<object>w.sha).update(PyMemoryView_FromMemory(<char *>w.chunk, w.used, PyBUF_READ))
+    else:
+        # Bytes are made faster than a view, where there are few.
+        first = (
+            PyBytes_FromStringAndSize(<char *>w.chunk, w.used) if w.used <= FIRST_BYTES
+            else PyMemoryView_FromMemory(<char *>w.chunk, w.used, PyBUF_READ)
+        )
+        sha = sha256(first)
+        Py_INCREF(sha)
+        w.sha = <PyObject *>sha
+    w.used = 0
+    return 0
 
-    cdef int flush(self) except -1:
-        self.flushed += self.used
-        if self.flushed > self.allowance:
-            raise JsonParseError(
-                JsonErrorKind.SIZE, f"the canonical text has more than {self.allowance} bytes", None, self.allowance)
-        if self.pieces is not None:
-            self.pieces.append(PyBytes_FromStringAndSize(<char *>self.chunk, self.used))
+
+cdef int put_slowly(Writer *w, const uint8_t *p, size_t length) except -1:
+    cdef size_t part
+    while length:
+        part = w.room - w.used
+        if part == 0:
+            flush(w)
+            continue
+        if part > length:
+            part = length
+        memcpy(w.chunk + w.used, p, part)
+        w.used += part
+        p += part
+        length -= part
+    return 0
+
+
+cdef inline int put(Writer *w, const uint8_t *p, size_t length) except -1:
+    if w.room - w.used < length:
+        return put_slowly(w, p, length)
+    memcpy(w.chunk + w.used, p, length)
+    w.used += length
+    return 0
+
+
+cdef inline int put_span(Writer *w, uint8_t before, uint64_t entry, uint8_t after) except -1:
+    """A span between two bytes, each left out where it is 0."""
+    cdef const uint8_t *p = w.data + place_of(entry)
+    cdef size_t length = length_of(entry)
+    cdef uint8_t *out
+    # PERF: most spans are short, and a copy of fixed size needs no call. What it copies too much is overwritten.
+    if length <= SHORT_SPAN and w.room - w.used >= SHORT_SPAN + 2 and w.end - p >= SHORT_SPAN:
+        out = w.chunk + w.used
+        out[0] = before
+        out += before != 0
+        memcpy(out, p, SHORT_SPAN)
+        out += length
+        out[0] = after
+        out += after != 0
+        w.used = out - w.chunk
+        return 0
+    if before:
+        put_byte(w, before)
+    put(w, p, length)
+    if after:
+        put_byte(w, after)
+    return 0
+
+
+cdef inline int put_byte(Writer *w, uint8_t c) except -1:
+    if w.used == w.room:
+        flush(w)
+    w.chunk[w.used] = c
+    w.used += 1
+    return 0
+
+
+cdef int put_number(Writer *w, uint64_t entry) except -1:
+    cdef uint8_t text[MI_NUMBER_TEXT]
+    cdef mi_number number
+    cdef const uint8_t *p = w.data + place_of(entry)
+    if mi_scan_number(p, p + length_of(entry), MI_READING, &number) != MI_OK:
+        return 0  # it was MI_OK in pass 1, and the text cannot have changed
+    return put(w, text, mi_canonical_number(&number, text))
+
+
+cdef inline const uint8_t *next_respelled(const uint8_t *p, const uint8_t *quote) noexcept:
+    """The next escape with another canonical spelling, or quote. Short escapes are canonical, but for the slash."""
+    while p < quote:
+        if p[0] != c'\\':
+            p = <const uint8_t *>memchr(p, c'\\', quote - p)
+            if p == NULL:
+                return quote
+        if p[1] == c'u' or p[1] == c'/':
+            return p
+        p += 2
+    return quote
+
+
+cdef int put_escaped(Writer *w, uint64_t entry) except -1:
+    cdef const uint8_t *p = w.data + place_of(entry) + 1
+    cdef const uint8_t *quote = p + length_of(entry) - 2
+    cdef const uint8_t *escape
+    cdef uint8_t value[4]
+    cdef uint8_t text[6]
+    cdef size_t size
+    put_byte(w, c'"')
+    while True:
+        escape = next_respelled(p, quote)
+        put(w, p, escape - p)
+        if escape == quote:
+            break
+        # Of a surrogate pair this takes both halves; only a pair becomes four bytes.
+        size = mi_unescape(escape, escape + (6 if escape[1] == c'u' else 2), value)
+        p = escape + (2 if escape[1] != c'u' else 12 if size == 4 else 6)
+        if value[0] < 0x80:
+            put(w, text, mi_put_escaped(value[0], text))
         else:
-            view = PyMemoryView_FromMemory(<char *>self.chunk, self.used, PyBUF_READ)
-            if self.sha is None:
-                self.sha = sha256(view)
-            else:
-                self.sha.update(view)
-        self.used = 0
-        return 0
+            put(w, value, size)
+    put_byte(w, c'"')
+    return 0
 
-    cdef int put_slowly(self, const uint8_t *p, size_t length) except -1:
-        cdef size_t part
-        while length:
-            part = self.room - self.used
-            if part == 0:
-                self.flush()
-                continue
-            if part > length:
-                part = length
-            memcpy(self.chunk + self.used, p, part)
-            self.used += part
-            p += part
-            length -= part
-        return 0
 
-    cdef inline int put(self, const uint8_t *p, size_t length) except -1:
-        if self.room - self.used < length:
-            return self.put_slowly(p, length)
-        memcpy(self.chunk + self.used, p, length)
-        self.used += length
-        return 0
-
-    cdef inline int put_span(self, uint8_t before, uint64_t entry, uint8_t after) except -1:
-        """A span between two bytes, each left out where it is 0."""
-        cdef const uint8_t *p = self.data + place_of(entry)
-        cdef size_t length = length_of(entry)
-        cdef uint8_t *out
-        # PERF: most spans are short, and a copy of fixed size needs no call. What it copies too much is overwritten.
-        if length <= SHORT_SPAN and self.room - self.used >= SHORT_SPAN + 2 and self.end - p >= SHORT_SPAN:
-            out = self.chunk + self.used
-            out[0] = before
-            out += before != 0
-            memcpy(out, p, SHORT_SPAN)
-            out += length
-            out[0] = after
-            out += after != 0
-            self.used = out - self.chunk
-            return 0
-        if before:
-            self.put_byte(before)
-        self.put(p, length)
-        if after:
-            self.put_byte(after)
-        return 0
-
-    cdef inline int put_byte(self, uint8_t c) except -1:
-        if self.used == self.room:
-            self.flush()
-        self.chunk[self.used] = c
-        self.used += 1
-        return 0
-
-    cdef int put_number(self, uint64_t entry) except -1:
-        cdef uint8_t text[MI_NUMBER_TEXT]
-        cdef mi_number number
-        cdef const uint8_t *p = self.data + place_of(entry)
-        if mi_scan_number(p, p + length_of(entry), MI_READING, &number) != MI_OK:
-            return 0  # it was MI_OK in pass 1, and the text cannot have changed
-        return self.put(text, mi_canonical_number(&number, text))
-
-    cdef int put_escaped(self, uint64_t entry) except -1:
-        cdef const uint8_t *p = self.data + place_of(entry) + 1
-        cdef const uint8_t *quote = p + length_of(entry) - 2
-        cdef const uint8_t *escape
-        cdef uint8_t value[4]
-        cdef uint8_t text[6]
-        cdef size_t size
-        self.put_byte(c'"')
-        while p < quote:
-            escape = <const uint8_t *>memchr(p, c'\\', quote - p)
-            if escape == NULL:
-                escape = quote
-            self.put(p, escape - p)
-            if escape == quote:
-                break
-            # Of a surrogate pair this takes both halves; only a pair becomes four bytes.
-            size = mi_unescape(escape, escape + (6 if escape[1] == c'u' else 2), value)
-            p = escape + (2 if escape[1] != c'u' else 12 if size == 4 else 6)
-            if value[0] < 0x80:
-                self.put(text, mi_put_escaped(value[0], text))
-            else:
-                self.put(value, size)
-        self.put_byte(c'"')
-        return 0
-
-    cdef bint name_is(self, uint64_t entry, const char *name, size_t length) noexcept:
-        cdef uint8_t value[LEFT_OUT_TEXT]
-        cdef const uint8_t *p = self.data + place_of(entry) + 1
-        cdef size_t size = length_of(entry) - 2
-        if kind_of(entry) == ESCAPED:
-            if size > LEFT_OUT_TEXT:
-                return False
-            size = mi_unescape(p, p + size, value)
-            p = value
-        return size == length and memcmp(p, name, length) == 0
-
-    cdef bint is_left_out(self, size_t at, Place place) noexcept:
-        """Whether the member whose name stands at `at` has no part in the digest."""
-        cdef uint64_t name = self.tape[at]
-        cdef uint64_t value
-        cdef size_t member
-        if place == IN_META:
-            return (
-                self.name_is(name, b"progressToken", 13)
-                or self.name_is(name, b"traceparent", 11)
-                or self.name_is(name, b"tracestate", 10)
-                or self.name_is(name, b"baggage", 7)
-            )
-        if self.name_is(name, b"inputResponses", 14) or self.name_is(name, b"requestState", 12):
-            return True
-        value = self.tape[at + 1]
-        if kind_of(value) < OBJECT or not self.name_is(name, b"_meta", 5):
+cdef bint name_is(Writer *w, uint64_t entry, const char *name, size_t length) noexcept:
+    cdef uint8_t value[LEFT_OUT_TEXT]
+    cdef const uint8_t *p = w.data + place_of(entry) + 1
+    cdef size_t size = length_of(entry) - 2
+    if kind_of(entry) == ESCAPED:
+        if size > LEFT_OUT_TEXT:
             return False
-        member = at + 2
-        for _ in range(length_of(value)):
-            if not self.is_left_out(member, IN_META):
-                return False
-            member = self.after(member + 1)
+        size = mi_unescape(p, p + size, value)
+        p = value
+    return size == length and memcmp(p, name, length) == 0
+
+
+cdef bint is_left_out(Writer *w, size_t at, Place place) noexcept:
+    """Whether the member whose name stands at `at` has no part in the digest."""
+    cdef uint64_t name = w.tape[at]
+    cdef uint64_t value
+    cdef size_t member
+    if place == IN_META:
+        return (
+            name_is(w, name, b"progressToken", 13)
+            or name_is(w, name, b"traceparent", 11)
+            or name_is(w, name, b"tracestate", 10)
+            or name_is(w, name, b"baggage", 7)
+        )
+    if name_is(w, name, b"inputResponses", 14) or name_is(w, name, b"requestState", 12):
         return True
+    value = w.tape[at + 1]
+    if kind_of(value) < OBJECT or not name_is(w, name, b"_meta", 5):
+        return False
+    member = at + 2
+    for _ in range(length_of(value)):
+        if not is_left_out(w, member, IN_META):
+            return False
+        member = after(w, member + 1)
+    return True
 
-    cdef inline size_t after(self, size_t at) noexcept:
-        """The entry after the value at `at`."""
-        cdef uint64_t entry = self.tape[at]
-        return place_of(entry) if kind_of(entry) >= ARRAY else at + 1
 
-    cdef int put_object(self, size_t at, Place place) except -1:
-        cdef uint64_t entry = self.tape[at]
-        cdef size_t count = length_of(entry)
-        cdef const uint8_t *order = NULL
-        cdef uint8_t before = c'{'
-        cdef size_t name = at + 1
-        cdef uint64_t value
-        cdef size_t i
-        cdef uint32_t word
-        if kind_of(entry) == SORTED:
-            order = <const uint8_t *>(self.tape + place_of(entry) - (count + 1) // 2)
-        for i in range(count):
-            if order != NULL:
-                memcpy(&word, order + i * sizeof(word), sizeof(word))
-                name = word
-            if place == ANYWHERE or not self.is_left_out(name, place):
-                entry = self.tape[name]
-                if kind_of(entry) == SPAN:
-                    self.put_span(before, entry, c':')
-                else:
-                    self.put_byte(before)
-                    self.put_escaped(entry)
-                    self.put_byte(c':')
-                before = c','
-                value = self.tape[name + 1]
-                if kind_of(value) == SPAN:
-                    self.put_span(0, value, 0)
-                elif place == IN_PARAMS and self.name_is(entry, b"_meta", 5):
-                    self.put_value(name + 1, IN_META)
-                else:
-                    self.put_value(name + 1, ANYWHERE)
-            name = self.after(name + 1)
-        if before == c'{':
-            self.put_byte(before)
-        self.put_byte(c'}')
-        return 0
+cdef inline size_t after(Writer *w, size_t at) noexcept:
+    """The entry after the value at `at`."""
+    cdef uint64_t entry = w.tape[at]
+    return place_of(entry) if kind_of(entry) >= ARRAY else at + 1
 
-    cdef int put_value(self, size_t at, Place place) except -1:
-        """Writes the value at `at`. The scan has counted the depth, so the recursion is bounded."""
-        cdef uint64_t entry = self.tape[at]
-        cdef uint32_t kind = kind_of(entry)
-        cdef uint64_t item
-        cdef uint8_t before = c'['
-        if kind == SPAN:
-            self.put_span(0, entry, 0)
-        elif kind == NUMBER:
-            self.put_number(entry)
-        elif kind == ESCAPED:
-            self.put_escaped(entry)
-        elif kind == ARRAY:
-            at += 1
-            for _ in range(length_of(entry)):
-                item = self.tape[at]
-                if kind_of(item) == SPAN:
-                    self.put_span(before, item, 0)
-                    at += 1
-                else:
-                    self.put_byte(before)
-                    self.put_value(at, ANYWHERE)
-                    at = self.after(at)
-                before = c','
-            if before == c'[':
-                self.put_byte(before)
-            self.put_byte(c']')
-        else:
-            self.put_object(at, place)
-        return 0
+
+cdef int put_object(Writer *w, size_t at, Place place) except -1:
+    cdef uint64_t entry = w.tape[at]
+    cdef size_t count = length_of(entry)
+    cdef const uint8_t *order = NULL
+    cdef uint8_t before = c'{'
+    cdef size_t name = at + 1
+    cdef uint64_t value
+    cdef size_t i
+    cdef uint32_t word
+    if kind_of(entry) == SORTED:
+        order = <const uint8_t *>(w.tape + place_of(entry) - (count + 1) // 2)
+    for i in range(count):
+        if order != NULL:
+            memcpy(&word, order + i * sizeof(word), sizeof(word))
+            name = word
+        if place == ANYWHERE or not is_left_out(w, name, place):
+            entry = w.tape[name]
+            if kind_of(entry) == SPAN:
+                put_span(w, before, entry, c':')
+            else:
+                put_byte(w, before)
+                put_escaped(w, entry)
+                put_byte(w, c':')
+            before = c','
+            value = w.tape[name + 1]
+            if kind_of(value) == SPAN:
+                put_span(w, 0, value, 0)
+            elif place == IN_PARAMS and name_is(w, entry, b"_meta", 5):
+                put_value(w, name + 1, IN_META)
+            else:
+                put_value(w, name + 1, ANYWHERE)
+        name = after(w, name + 1)
+    if before == c'{':
+        put_byte(w, before)
+    put_byte(w, c'}')
+    return 0
+
+
+cdef int put_value(Writer *w, size_t at, Place place) except -1:
+    """Writes the value at `at`. The scan has counted the depth, so the recursion is bounded."""
+    cdef uint64_t entry = w.tape[at]
+    cdef uint32_t kind = kind_of(entry)
+    cdef uint64_t item
+    cdef uint8_t before = c'['
+    if kind == SPAN:
+        put_span(w, 0, entry, 0)
+    elif kind == NUMBER:
+        put_number(w, entry)
+    elif kind == ESCAPED:
+        put_escaped(w, entry)
+    elif kind == ARRAY:
+        at += 1
+        for _ in range(length_of(entry)):
+            item = w.tape[at]
+            if kind_of(item) == SPAN:
+                put_span(w, before, item, 0)
+                at += 1
+            else:
+                put_byte(w, before)
+                put_value(w, at, ANYWHERE)
+                at = after(w, at)
+            before = c','
+        if before == c'[':
+            put_byte(w, before)
+        put_byte(w, c']')
+    else:
+        put_object(w, at, place)
+    return 0
 
 
 # ---- both passes ----
@@ -803,67 +947,87 @@ cdef object run(
     s.max_depth = <int>max_depth if max_depth < DEPTH_CEILING else DEPTH_CEILING
     s.max_nodes = max_nodes
     s.max_string = max_string
-    s.records = NULL
-    s.records_room = 0
+    s.records = s.first_records
+    s.records_room = FIRST_RECORDS
     s.arena = NULL
     s.arena_room = 0
+    s.tape = s.first_tape
     s.used = 0
-    s.room = size // 8 + 16
-    s.tape = <uint64_t *>PyMem_RawMalloc(s.room * sizeof(uint64_t))
-    if s.tape == NULL:
-        raise MemoryError
+    s.room = FIRST_ENTRIES
     try:
         if size >= RELEASE:
+            # PERF: pages come dearer one growth at a time.
+            if not grow_tape(&s, size // 8):
+                raise MemoryError
             with nogil:
                 accepted = scan(&s)
         else:
             accepted = scan(&s)
-        PyMem_RawFree(s.records)
-        PyMem_RawFree(s.arena)
         if not accepted:
             raise scan_error(&s)
+        # What sorting took is given back before the chunk is made.
+        free_sorting(&s)
         return write(&s, part, max_canonical, chunk)
     finally:
-        PyMem_RawFree(s.tape)
+        free_sorting(&s)
+        if s.tape != s.first_tape:
+            PyMem_RawFree(s.tape)
+
+
+cdef int free_sorting(Scan *s) noexcept:
+    PyMem_RawFree(s.arena)
+    s.arena = NULL
+    if s.records != s.first_records:
+        PyMem_RawFree(s.records)
+    s.records = s.first_records
+    return 0
 
 
 cdef object write(const Scan *s, Part part, size_t allowance, size_t chunk):
-    cdef Writer writer
+    cdef Writer w
     cdef size_t at = 0
     cdef size_t name
     cdef uint64_t entry = s.tape[0]
     cdef size_t twice = 2 * <size_t>(s.end - s.data)
-    writer = Writer.__new__(Writer)
-    writer.data = s.data
-    writer.end = s.end
-    writer.tape = s.tape
-    writer.allowance = allowance
-    # Canonical text is at most twice as long as the text: "10" becomes "1E+1".
-    writer.room = chunk if chunk < twice else twice
-    writer.chunk = <uint8_t *>PyMem_RawMalloc(writer.room)
-    if writer.chunk == NULL:
-        raise MemoryError
-    if part == WHOLE:
-        writer.pieces = []
-        writer.put_value(0, ANYWHERE)
-        writer.flush()
-        return writer.pieces[0] if len(writer.pieces) == 1 else b"".join(writer.pieces)
+    cdef list pieces = [] if part == WHOLE else None
+    if part == MESSAGE_PARAMS and kind_of(entry) < OBJECT:
+        raise JsonParseError(JsonErrorKind.SYNTAX, "the message must be an object")
+    w.data = s.data
+    w.end = s.end
+    w.tape = s.tape
+    w.used = 0
+    w.flushed = 0
+    w.allowance = allowance
+    w.pieces = <PyObject *>pieces if part == WHOLE else NULL
+    w.sha = NULL
     if part == MESSAGE_PARAMS:
-        if kind_of(entry) < OBJECT:
-            raise JsonParseError(JsonErrorKind.SYNTAX, "the message must be an object")
         name = 1
         for _ in range(length_of(entry)):
-            if writer.name_is(s.tape[name], b"params", 6):
+            if name_is(&w, s.tape[name], b"params", 6):
                 at = name + 1
                 break
-            name = writer.after(name + 1)
+            name = after(&w, name + 1)
         else:
             return sha256(b"{}").digest()
-    if kind_of(s.tape[at]) < OBJECT:
+    if part != WHOLE and kind_of(s.tape[at]) < OBJECT:
         raise JsonParseError(JsonErrorKind.SYNTAX, "params must be an object")
-    writer.put_value(at, IN_PARAMS)
-    writer.flush()
-    return writer.sha.digest()
+    # Canonical text is at most twice as long as the text: "10" becomes "1E+1".
+    w.room = chunk if chunk < twice else twice
+    w.chunk = &w.first_bytes[0]
+    if w.room > FIRST_BYTES:
+        w.chunk = <uint8_t *>PyMem_RawMalloc(w.room)
+        if w.chunk == NULL:
+            raise MemoryError
+    try:
+        put_value(&w, at, IN_PARAMS if part != WHOLE else ANYWHERE)
+        flush(&w)
+        if part == WHOLE:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return (<object>w.sha).digest()
+    finally:
+        Py_XDECREF(w.sha)
+        if w.chunk != w.first_bytes:
+            PyMem_RawFree(w.chunk)
 
 
 def canonical_raw(data, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, size_t max_canonical):

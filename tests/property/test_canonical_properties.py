@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mcpinput._core import digest
@@ -26,8 +26,7 @@ from mcpinput.json import (
     parameter_digest,
     parse,
 )
-
-from . import twin_canonical as twin
+from tests.property import twin_canonical as twin
 
 LIMITS = (256, 1_000_000, 8 << 20, 16 << 20, 32 << 20)
 
@@ -185,6 +184,12 @@ def test_members_stand_in_the_order_of_utf16_units(members: list[str]) -> None:
     assert all(a < b for a, b in pairwise(units))
 
 
+@given(st.lists(names, unique=True, max_size=100), st.data())
+def test_many_members_of_a_text_are_sorted(members: list[str], data: st.DataObject) -> None:
+    tree = {name: place for place, name in enumerate(members)}
+    assert canonical_raw(data.draw(spellings(tree))) == twin.canonical(tree)
+
+
 @given(st.one_of(integers, decimals))
 def test_number_is_as_the_twin_says_and_keeps_its_value(number: int | Decimal) -> None:
     text = canonical_number(number)
@@ -208,6 +213,40 @@ def test_raw_of_canonical_text_is_the_same_text(text: bytes) -> None:
     # The numbers drawn here are short, so their canonical texts are within the reading limits.
     assert canonical_raw(canonical) == canonical
     assert canonical_bytes(parse(canonical)) == canonical
+
+
+# Objects that have, or nearly have, the names of their neighbours: the core compares them with those.
+similar_names = st.one_of(
+    st.sampled_from([["b", "a"], ["b", "a", "c"], ["a", "b"], ["c", "b", "a"], ["b", "a", "b2"], ["z"], []]),
+    st.lists(st.sampled_from(["a", "b", "c", "\\u0061"]), max_size=4),
+)
+similar_values = st.sampled_from(
+    ["1", '"a"', '"b"', "10", "[]", "[1]", '{"a":1}', '{"b":1,"a":2}', '{"a":{"b":1,"a":2}}']
+)
+
+
+@st.composite
+def similar_objects(draw: st.DrawFn) -> bytes:
+    rows = draw(st.lists(similar_names, min_size=2, max_size=6))
+    spelled = ["{" + ",".join(f'"{name}":{draw(similar_values)}' for name in row) + "}" for row in rows]
+    return f"[{','.join(spelled)}]".encode()
+
+
+@given(similar_objects())
+@example(b'[{"b":0,"a":0},{"b":0,"a":0},{"b":0,"a":0}]')
+@example(b'[{"b":0,"a":0,"c":0},{"b":0,"a":0}]')
+@example(b'[{"b":0,"a":0},{"b":0,"a":0,"c":0},{"a":0,"b":0}]')
+@example(b'[{"b":0,"a":0,"c":0},{"b":[0],"a":0,"c":0},{"b":{"z":0},"a":0,"c":0}]')
+@example(b'[{"b":"a","a":0},{"b":"b","a":0},{"b":["a"],"a":0}]')
+@example(b'[{"b":0,"a":0},{"b":0,"a":0,"b":0}]')
+@example(b'[{"b":0,"a":0},{"b":0,"a":0,"a":0}]')
+@example(b'[{"b":0,"a":0},{"b":0,"b":0}]')
+@example(b'[{"b":0,"\\u0061":0},{"b":0,"\\u0061":0},{"b" :0,"a":0}]')
+def test_similar_objects_are_told_apart(text: bytes) -> None:
+    kind = refusal(parse, text)
+    assert refusal(canonical_raw, text) == kind
+    if kind is None:
+        assert canonical_raw(text) == twin.canonical(twin.read(text))
 
 
 @given(texts(), st.integers(1, 70))
