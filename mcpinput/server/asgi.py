@@ -61,7 +61,7 @@ class AsgiApp:
         warn_credentials: bool,
     ) -> None:
         self._dispatcher: Final = dispatcher
-        self._path: Final = endpoint_path
+        self.endpoint_path: Final = endpoint_path
         self._hosts: Final = hosts
         self._authenticate: Final = authenticate
         self._observers: Final = observers
@@ -97,7 +97,7 @@ class AsgiApp:
         origins = headers.all(b"origin")
         if origins and not (len(origins) == 1 and self._hosts.origin_allowed(origins[0], host)):
             return self._refuse(facts, 403, "origin", "This Origin is not allowed; see allowed_origins")
-        if _path_below_root(scope) != self._path:
+        if _path_below_root(scope) != self.endpoint_path:
             return self._refuse(facts, 404, "path", "Not Found")
         if scope["method"] != "POST":
             return self._refuse(facts, 405, "http method", "Method Not Allowed; use POST", (("allow", "POST"),))

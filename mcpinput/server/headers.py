@@ -95,6 +95,14 @@ class HostPolicy:
             if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", origin):
                 raise ValueError(f"allowed_origins: {origin!r} is no origin (scheme://host or scheme://host:port)")
 
+    def with_hosts(self, allowed_hosts: Iterable[str]) -> HostPolicy:
+        """The policy with other hosts and the same origins.
+
+        Raises:
+            TypeError, ValueError: As the constructor.
+        """
+        return HostPolicy(allowed_hosts, self._origins)
+
     def host_allowed(self, host: bytes | None) -> bool:
         """Whether the value of ``Host`` is one of the server's names. None (missing, or twice) is not."""
         return host is not None and (self._any_host or self._named(host.decode("latin-1").lower()))
@@ -113,11 +121,12 @@ class HostPolicy:
         if match is None:
             return False
         if self._loopback:
-            return _is_loopback(match["name"])
+            return is_loopback(match["name"])
         return match["name"] in self._hosts or host in self._hosts
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """Whether a host name or address (IPv6 with or without brackets) means this machine alone."""
     if name == "localhost":
         return True
     try:

@@ -250,18 +250,24 @@ class Server:
             raise LookupError("this server has no keyring: it has no protection, or a protector of its own")
         return manager
 
-    def asgi(self) -> AsgiApp:
+    def asgi(self, *, allowed_hosts: Iterable[str] | None = None) -> AsgiApp:
         """The server as an ASGI 3 application.
 
+        Args:
+            allowed_hosts: Hosts to serve in place of the server's own, for whoever deploys it and knows its names. None
+                keeps the server's own.
+
         Raises:
-            ValueError: ``admission`` is missing where something depends on who is calling.
+            TypeError: ``allowed_hosts`` holds something else than str.
+            ValueError: ``admission`` is missing where something depends on who is calling, or an entry of
+                ``allowed_hosts`` is no host.
         """
         self._served = True
         self._check_admission()
         return AsgiApp(
             dispatcher=self._dispatcher,
             endpoint_path=self.path,
-            hosts=self._hosts,
+            hosts=self._hosts if allowed_hosts is None else self._hosts.with_hosts(allowed_hosts),
             authenticate=self._authenticate,
             observers=self._observers,
             body_bytes=self._limits.body_bytes,
