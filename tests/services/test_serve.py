@@ -1,0 +1,137 @@
+"""``mcpinput serve`` and the examples, as processes outside of the checkout."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+import mcpinput
+from tests.services.conftest import SECONDS, Process
+from tests.services.wire import NO_TLS, call, headers, meta
+
+Run = Callable[..., Process]
+SERVE = ("-m", "mcpinput", "serve")
+EXAMPLES = Path(mcpinput.__file__).parents[1] / "examples"
+CONTINUE = {"name": "catalog.continue", "arguments": {}}
+
+
+def url_of(process: Process) -> str:
+    return process.wait_for("/mcp\n").strip()
+
+
+def flows(url: str) -> None:
+    """The tool asks, and takes the answer."""
+    state = call(url, "tools/call", CONTINUE).result["requestState"]
+    answers = b'{"approval": {"action": "accept", "content": {}}}'
+    reply = call(url, "tools/call", CONTINUE | {"requestState": state}, answers=answers)
+    assert reply.result["content"][0]["text"] == "approved"
+
+
+def ended(process: Process, number: signal.Signals) -> None:
+    process.signal(number)
+    assert process.popen.wait(SECONDS) == 0
+    assert process.end() == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serves_until_a_signal(run: Run, number: signal.Signals) -> None:
+    process = run(*SERVE, "mcpinput._demo:server", "--port", "0")
+    url = url_of(process)
+    assert url.startswith("http://127.0.0.1:")
+    flows(url)
+    ended(process, number)
+
+
+def test_signal_right_after_the_start(run: Run) -> None:
+    process = run(*SERVE, "mcpinput._demo:server", "--port", "0")
+    url_of(process)
+    ended(process, signal.SIGINT)
+
+
+def test_open_connection_does_not_keep_it(run: Run) -> None:
+    process = run(*SERVE, "mcpinput._demo:server", "--port", "0")
+    url = url_of(process)
+    with httpx.Client(trust_env=False, verify=NO_TLS) as client:
+        assert client.get(url).status_code == 405
+        ended(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("target", ["shop:server", "shop:make", "shop:Shops.server", "shop:app", "shop:make_app"])
+def test_what_can_be_served(run: Run, tmp_path: Path, target: str) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from mcpinput._demo import demo_server as make\n"
+        "server = make()\n"
+        "class Shops:\n"
+        "    server = server\n"
+        "app = server.asgi()\n"
+        "def make_app():\n"
+        "    return app\n"
+    )
+    process = run(*SERVE, target, "--port", "0")
+    flows(url_of(process))
+    ended(process, signal.SIGTERM)
+
+
+def test_allowed_host_takes_effect(run: Run) -> None:
+    process = run(*SERVE, "mcpinput._demo:server", "--port", "0", "--allowed-host", "shop.example")
+    url = url_of(process)
+    assert status(url, "shop.example") == 200
+    assert status(url, "shop.example:8443") == 200
+    assert status(url, "127.0.0.1") == 421
+    assert status(url, "other.example") == 421
+    ended(process, signal.SIGINT)
+
+
+def test_any_host_must_be_said_aloud(run: Run) -> None:
+    process = run(*SERVE, "mcpinput._demo:server", "--port", "0", "--host", "0.0.0.0", "--allowed-host", "*")
+    url = url_of(process).replace("0.0.0.0", "127.0.0.1")
+    assert status(url, "any.example") == 200
+    ended(process, signal.SIGINT)
+
+
+def status(url: str, host: str) -> int:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta({})}}
+    with httpx.Client(trust_env=False, verify=NO_TLS) as client:
+        sent = headers("server/discover", None) | {"host": host}
+        return client.post(url, content=json.dumps(body).encode(), headers=sent).status_code
+
+
+def test_example_catalog(run: Run) -> None:
+    process = run(str(EXAMPLES / "catalog.py"), "--port", "0")
+    flows(url_of(process))
+    ended(process, signal.SIGINT)
+
+
+def test_example_admitted(run: Run) -> None:
+    env = {"CATALOG_KEY": "5a" * 32, "CATALOG_TOKENS": json.dumps({"alice": "token-a", "bob": "token-b"})}
+    first, second = (run(str(EXAMPLES / "admitted.py"), "--port", "0", **env) for _ in range(2))
+    one, two = url_of(first), url_of(second)
+    clear = {"name": "catalog.clear", "arguments": {}}
+    answers = b'{"sure": {"action": "accept"}}'
+    assert call(one, "tools/call", clear).status == 401
+    assert call(one, "tools/call", clear, token="token-c").status == 401
+    reply = call(one, "tools/call", clear, token="token-a")
+    assert reply.result["inputRequests"]["sure"]["params"]["message"] == "Remove all items of alice?"
+    retry = clear | {"requestState": reply.result["requestState"]}
+    stolen = call(two, "tools/call", retry, answers=answers, token="token-b")
+    assert stolen.error["data"] == {"reason": "invalid_request_state"}
+    reply = call(two, "tools/call", retry, answers=answers, token="token-a")
+    assert reply.result["content"][0]["text"] == "All items of alice are removed."
+    reply = call(two, "tools/call", retry, answers=b'{"sure": {"action": "decline"}}', token="token-a")
+    assert reply.result["content"][0]["text"] == "Nothing was removed."
+    first.signal(signal.SIGINT)
+    assert first.popen.wait(SECONDS) == 0
+    second.signal(signal.SIGTERM)
+    assert second.popen.wait(SECONDS) == 0
+
+
+def test_example_admitted_without_its_key(run: Run) -> None:
+    code, out, err = run(str(EXAMPLES / "admitted.py"), CATALOG_TOKENS="{}").end()
+    assert (code, out) == (2, "")
+    assert err.startswith("mcpinput serve: calling __main__:build_server failed: KeyError: 'CATALOG_KEY' (")
+    assert err.count("\n") == 1
