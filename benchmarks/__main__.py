@@ -1,0 +1,60 @@
+"""``python -m benchmarks [json|state|all] [--quick] [--json FILE]``: prints ratios, and writes them where asked.
+
+It never fails for being slow: what a ratio means is judged by who reads it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from benchmarks import json as json_lines
+from benchmarks import state as state_lines
+from benchmarks.measure import FULL, QUICK, Effort, Line
+
+GROUPS: Final[dict[str, Callable[[Effort], Iterator[Line]]]] = {
+    "json": json_lines.lines,
+    "state": state_lines.lines,
+}
+_ROW: Final = "{:<38} {:>9} {:>9}  {:<3} {:<24} {:>6}  {:>6}  {}"
+
+
+def _row(line: Line) -> str:
+    met = {None: "", True: "met", False: "NOT MET"}[line.met]
+    target = "" if line.target is None else f"{line.target:.2f}"
+    return _ROW.format(
+        line.case, f"{line.ours:.2f}", f"{line.peer:.2f}", line.unit, line.peer_name, f"{line.ratio:.2f}", target, met
+    ).rstrip()
+
+
+def main() -> int:
+    """Runs the groups that were asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ratios against peers, in one run.")
+    parser.add_argument("group", nargs="?", choices=[*GROUPS, "all"], default="all")
+    parser.add_argument("--quick", action="store_true", help="short turns: for a look, not for a claim")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the lines to FILE")
+    options = parser.parse_args()
+    effort = QUICK if options.quick else FULL
+
+    print(f"{platform.python_implementation()} {platform.python_version()} on {platform.machine()}, "
+          f"{effort.repetitions} turns of {effort.seconds * 1000:.0f} ms; ratio = peer / ours")  # fmt: skip
+    print(_ROW.format("case", "ours", "peer", "", "peer name", "ratio", "target", ""))
+    lines: list[Line] = []
+    for name, group in GROUPS.items():
+        if options.group not in (name, "all"):
+            continue
+        for line in group(effort):
+            lines.append(line)
+            print(_row(line), flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps([line.as_json() for line in lines], indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
