@@ -1,0 +1,83 @@
+"""What a type checker sees of a server and its handlers: read by mypy, never run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, assert_type
+
+from mcpinput import (
+    Absent,
+    Accepted,
+    Cancelled,
+    Declined,
+    InputRequest,
+    InputRequestDeclaration,
+    InputRequiredResult,
+    JsonValue,
+    ProtectionConfig,
+    ProtectionKey,
+    ProtectionKeyring,
+    RequestContext,
+    RequestStateMode,
+    Requirement,
+    Server,
+    input_required,
+)
+from mcpinput.json import canonical_bytes, canonical_number, dump, parameter_digest, parse
+
+
+@dataclass(frozen=True)
+class Cart:
+    """Sealed by a handler below."""
+
+    lines: int
+    total: Decimal
+
+
+form = InputRequestDeclaration.from_elicitation_form(Requirement.CONDITIONAL)
+request = InputRequest.from_declaration(form, {"mode": "form", "message": "?", "requestedSchema": {"type": "object"}})
+key = ProtectionKey.from_id_and_bytes("k1", bytes(32))
+ring = ProtectionKeyring.with_active_key(key).verification_key(key).build()
+server = Server("catalog", version="1", protection=ProtectionConfig(keyring=ring))
+
+assert_type(form, InputRequestDeclaration)
+assert_type(form.requirement, Requirement)
+assert_type(request, InputRequest)
+assert_type(ring, ProtectionKeyring)
+assert_type(ring.fingerprint.value, str)
+
+
+@server.tool("orders.refund", input_requests=[form], request_state=RequestStateMode.FRAMEWORK_PROTECTED)
+async def refund(ctx: RequestContext, arguments: dict[str, Any]) -> str | InputRequiredResult:
+    """A decorated handler keeps its own type."""
+    assert_type(ctx.round, int)
+    assert_type(ctx.rounds_left, int)
+    assert_type(ctx.expires_at, datetime | None)
+    assert_type(ctx.request_id, int | str)
+    assert_type(ctx.has_request_state, bool)
+    assert_type(ctx.framework_request_state, JsonValue)
+    assert_type(ctx.application_request_state, str | None)
+    if ctx.has_request_state:
+        assert_type(ctx.state(Cart), Cart)
+    answer = ctx.input_responses.elicitation("approval", request)
+    assert_type(answer, Absent | Accepted | Declined | Cancelled)
+    match answer:
+        case Accepted(content):
+            assert_type(content["amount"], str | int | Decimal | bool | list[str])
+            return "done"
+        case Declined() | Cancelled():
+            return "not done"
+        case Absent():
+            pass
+    built = InputRequiredResult.builder().add_input_request("approval", request).framework_request_state(None).build()
+    assert_type(built, InputRequiredResult)
+    return input_required({"approval": request}, framework_request_state={"step": 1})
+
+
+assert_type(parse(b"1"), JsonValue)
+assert_type(dump({"a": Decimal("3.50")}), bytes)
+assert_type(canonical_bytes([1]), bytes)
+assert_type(canonical_number(100), str)
+assert_type(parameter_digest(b"{}"), bytes)
