@@ -7,3 +7,5 @@ def canonical_bytes(
 
 def canonical_number(x: int | Decimal | float) -> str:
     """Canonical text of one number. Raises JsonWriteError, JsonTypeError."""
+
+__pyx_capi__: dict[str, object]  # C functions for the other units of the core
