@@ -375,10 +375,9 @@ def test_protocol_version_is_bound() -> None:
     """Only one version is served, so the binding is changed where it is made."""
     import asyncio
 
+    from mcpinput import RequestStateProtectionError
     from mcpinput.protection.context import Bindings
     from mcpinput.protection.state import Call, StateBoundary
-
-    from mcpinput import RequestStateProtectionError
 
     boundary = StateBoundary(ProtectionConfig(keyring=ring(), clock=Clock()))
 
