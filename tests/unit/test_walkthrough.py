@@ -17,6 +17,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def call(field: dict[str, Any], *typed: str, required: bool = True) -> tuple[Any, list[str]]:
         lines = iter(typed)
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
         monkeypatch.setattr("builtins.input", lambda prompt: (print(prompt), next(lines))[1])
         schema: dict[str, Any] = {"type": "object", "properties": {"field": field}}
         if required:
@@ -68,7 +69,7 @@ def test_value(ask: Any, field: dict[str, Any], typed: str, value: object) -> No
         ({"type": "number"}, "inf", "That is no number.", "3.5"),
         ({"type": "number", "minimum": 0.1}, "0.09999999999999999999999", "It must be at least 0.1.", "0.1"),
         ({"type": "number", "maximum": 7}, "7.000000000000000000001", "It must be at most 7.", "7"),
-        ({"type": "number"}, "1e999", "This client cannot send that number exactly; give fewer digits.", "1"),
+        ({"type": "number"}, "1e2000", "This client cannot send that number exactly; give fewer digits.", "1"),
         (
             {"type": "number"},
             "0.1234567890123456789",
