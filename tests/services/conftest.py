@@ -26,14 +26,19 @@ class Process:
     """One run of the command line, with everything that it prints."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path, env: dict[str, str], stdin: int) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=cwd,
-            env=os.environ | env,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        # Where this runs in the background of a script, Ctrl-C is ignored, and whoever is started inherits that.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            self.popen = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=cwd,
+                env={name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"} | env,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
         self.output = b""
 
     def wait_for(self, text: str) -> str:

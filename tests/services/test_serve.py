@@ -10,13 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-import mcpinput
 from tests.services.conftest import SECONDS, Process
 from tests.services.wire import NO_TLS, call, headers, meta
 
 Run = Callable[..., Process]
 SERVE = ("-m", "mcpinput", "serve")
-EXAMPLES = Path(mcpinput.__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CONTINUE = {"name": "catalog.continue", "arguments": {}}
 
 
@@ -75,6 +74,13 @@ def test_what_can_be_served(run: Run, tmp_path: Path, target: str) -> None:
     process = run(*SERVE, target, "--port", "0")
     flows(url_of(process))
     ended(process, signal.SIGTERM)
+
+
+def test_safe_path_is_respected(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("from mcpinput._demo import server\n")
+    code, _, err = run(*SERVE, "shop:server", PYTHONSAFEPATH="1").end()
+    assert code == 2
+    assert "there is no module 'shop'" in err
 
 
 def test_allowed_host_takes_effect(run: Run) -> None:

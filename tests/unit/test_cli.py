@@ -34,9 +34,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Writes module ``shop`` into what is the current directory then."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    """Writes module ``shop`` where it can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
     yield (tmp_path / "shop.py").write_text
     sys.modules.pop("shop", None)
 
