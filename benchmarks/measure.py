@@ -62,9 +62,7 @@ class Line:
         return asdict(self)
 
 
-def compare(
-    case: str, ours: Call, peer: Call, peer_name: str, effort: Effort, *, target: float | None = None
-) -> Line:
+def compare(case: str, ours: Call, peer: Call, peer_name: str, effort: Effort, *, target: float | None = None) -> Line:
     """Measures both sides in turn and sets them beside one another."""
     our_count = _calls_in(ours, effort.seconds)
     peer_count = _calls_in(peer, effort.seconds)

@@ -26,21 +26,13 @@ GRACE_SECONDS: Final = 10
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket on the first address of a host; port 0 takes a free one.
+    """A listening socket; port 0 takes a free one.
 
     Raises:
         OSError: The host is unknown, or the port cannot be had.
     """
-    family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, proto)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(1024)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=1024)
 
 
 def url_of(listener: socket.socket, host: str, path: str) -> str:

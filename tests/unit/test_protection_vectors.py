@@ -54,9 +54,7 @@ def derive_associated_data(bound, parameter_digest):
 
 
 def derive_payload(case):
-    asked = [
-        derive_field(key) + bytes([kind]) + bytes.fromhex(digest) for key, kind, digest in case["asked"]
-    ]
+    asked = [derive_field(key) + bytes([kind]) + bytes.fromhex(digest) for key, kind, digest in case["asked"]]
     return (
         struct.pack(">BBHqq", 1, case["flags"], case["round"], case["issued_ms"], case["expires_ms"])
         + bytes.fromhex(case["flow_id"])
