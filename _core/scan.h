@@ -336,6 +336,21 @@ static inline size_t mi_put_escaped(uint8_t c, uint8_t *out) {
 
 /* ---- numbers ---- */
 
+/* First byte at or after p that is no digit; or end. */
+static inline const uint8_t *mi_skip_digits(const uint8_t *p, const uint8_t *end) {
+#if defined(__SSE2__)
+    const __m128i zero = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9);
+    while (end - p >= 16) {
+        __m128i value = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)p), zero);
+        int mask = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(value, nine), value)) ^ 0xFFFF;
+        if (mask) return p + __builtin_ctz((unsigned)mask);
+        p += 16;
+    }
+#endif
+    while (p < end && *p >= '0' && *p <= '9') p++;
+    return p;
+}
+
 /* Digits of the coefficient without leading zeros, 1 for a zero: the number of digits of the Decimal's coefficient. */
 static inline uint32_t mi_coefficient_digits(const mi_number *n) {
     uint32_t i;
@@ -416,8 +431,9 @@ static inline mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_
 
 /* Canonical form v1 of a number: exact value, trailing zeros stripped, in the text form of decimal.Decimal (scientific
  * when the exponent is positive or the adjusted exponent below -6). `out` has room for MI_NUMBER_TEXT bytes; answers
- * the length. The number has passed mi_scan_number. */
-static inline size_t mi_canonical_number(const mi_number *n, uint8_t *out) {
+ * the length. The number has passed mi_scan_number. Never inlined: its kilobyte of digits would stand in every frame of
+ * a caller that recurses. */
+__attribute__((noinline, unused)) static size_t mi_canonical_number(const mi_number *n, uint8_t *out) {
     uint8_t digits[MI_NUMBER_TEXT + 1];
     uint8_t *start = out;
     uint32_t count = 0, i;
