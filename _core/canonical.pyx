@@ -61,11 +61,13 @@ cdef struct Writer:
     size_t max_nodes
     size_t max_string
     bint floats
+    uint8_t number[MI_NUMBER_TEXT]  # here, and not in a frame of the recursion
+    uint8_t canonical[MI_NUMBER_TEXT]
 
 
-cdef Py_ssize_t put_canonical(object number, uint8_t *out) except -1:
-    """Canonical text of an int (no bool), a Decimal or a float, into MI_NUMBER_TEXT bytes; gives its length."""
-    cdef uint8_t text[MI_NUMBER_TEXT]
+cdef Py_ssize_t canonical_text(object number, uint8_t *text, uint8_t *out) except -1:
+    """Canonical text of an int (no bool), a Decimal or a float, into MI_NUMBER_TEXT bytes; gives its length. `text` has
+    as much room, for the text before."""
     cdef mi_number found
     cdef Py_ssize_t length = number_text(number, text)
     if mi_scan_number(text, text + length, MI_WRITING, &found) != MI_OK:
@@ -92,8 +94,7 @@ cdef int enter(Writer *w) except -1:
 
 
 cdef int put_number(Writer *w, object number) except -1:
-    cdef uint8_t text[MI_NUMBER_TEXT]
-    return put(w, text, put_canonical(number, text))
+    return put(w, w.canonical, canonical_text(number, w.number, w.canonical))
 
 
 cdef object utf16_units(tuple member):
@@ -271,8 +272,7 @@ def canonical_bytes(value, size_t max_depth, size_t max_nodes, size_t max_string
 
 def canonical_number(x):
     cdef uint8_t text[MI_NUMBER_TEXT]
-    cdef Py_ssize_t length
+    cdef uint8_t out[MI_NUMBER_TEXT]
     if x is True or x is False:
         raise JsonTypeError(JsonErrorKind.TYPE, "a bool is no number")
-    length = put_canonical(x, text)
-    return text[:length].decode("ascii")
+    return out[:canonical_text(x, text, out)].decode("ascii")

@@ -28,7 +28,7 @@ from mcpinput._core.canonical cimport ANYWHERE, IN_META, IN_PARAMS, Place, canon
 from mcpinput._core.json cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
     MI_END, MI_NUMBER_CHARS, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number,
-    mi_put_escaped, mi_scan_number, mi_scan_string, mi_skip_plain, mi_status, mi_string, mi_unescape
+    mi_put_escaped, mi_scan_number, mi_scan_string, mi_skip_digits, mi_skip_plain, mi_status, mi_string, mi_unescape
 )
 
 from hashlib import sha256
@@ -63,6 +63,11 @@ cdef enum:
     OBJECT     # members are in canonical order
     SORTED     # members are not; their order stands at the end
 
+# What order_members found.
+cdef enum:
+    ORDERED = 1
+    UNORDERED
+
 # What is wrong, besides what mi_status says.
 cdef enum:
     F_VALUE = 100    # no value begins here
@@ -82,8 +87,6 @@ cdef enum:
 # where the model has its next name, 0 once that has failed, and `left` how many it has still. (Entry 0 is the outermost
 # value, so 0 stands for none.)
 cdef struct Level:
-    uint64_t prefix     # of the last name
-    uint32_t last       # entry of the last name
     uint32_t open       # entry of the container
     uint32_t count      # values completed
     uint32_t closed     # entry of the last object of this level that was closed, the next model
@@ -91,7 +94,6 @@ cdef struct Level:
     uint32_t guess
     uint32_t left
     bint is_object
-    bint in_order       # names so far are plain and ascending; or the model's
 
 
 # A member while its object is sorted. `place` is 0 for a plain name, whose bytes are in the text, else 1 + the place in
@@ -197,8 +199,8 @@ cdef inline int compare_names(const uint8_t *a, size_t a_length, const uint8_t *
     """mi_compare_utf16, after equal blocks have been passed over in larger steps than one byte."""
     cdef size_t shorter = a_length if a_length < b_length else b_length
     cdef size_t i = 0
-    while shorter - i >= 16 and memcmp(a + i, b + i, 16) == 0:
-        i += 16
+    while shorter - i >= 8 and memcmp(a + i, b + i, 8) == 0:  # of a fixed size this is no call
+        i += 8
     return mi_compare_utf16(a + i, a_length - i, b + i, b_length - i)
 
 
@@ -235,7 +237,7 @@ cdef void sort_records(const Scan *s, Record *records, size_t n, Record *spare) 
         for i in range(1, n):
             record = records[i]
             j = i
-            while j > 0 and compare_records(s, &record, &records[j - 1]) < 0:
+            while j > 0 and record.prefix <= records[j - 1].prefix and compare_records(s, &record, &records[j - 1]) < 0:
                 records[j] = records[j - 1]
                 j -= 1
             records[j] = record
@@ -283,13 +285,15 @@ cdef int unescape_name(Scan *s, Record *record) noexcept nogil:
 
 
 cdef int order_members(Scan *s, const Level *level) noexcept nogil:
-    """Sorts the records of an object's members, and refuses equal names."""
+    """Sorts the records of an object's members, and refuses equal names. Answers ORDERED where they were in order for
+    sure (names with equal beginnings are not looked at), UNORDERED where their order has to be told, or 0."""
     cdef size_t count = level.count
     cdef size_t room = count + count // 2
     cdef size_t i
     cdef uint32_t at = level.open + 1
     cdef uint64_t entry
     cdef Record *record
+    cdef bint ascending = True
     cdef const uint8_t *duplicate = NULL
     cdef const uint8_t *text
     if s.records_room < room:
@@ -313,15 +317,20 @@ cdef int order_members(Scan *s, const Level *level) noexcept nogil:
             record.prefix = name_prefix(s.data + place_of(entry) + 1, length_of(entry) - 2, s.end)
         entry = s.tape[at + 1]
         at = place_of(entry) if kind_of(entry) >= ARRAY else at + 2
+        if i and not s.records[i - 1].prefix < record.prefix:
+            ascending = False
+    if ascending:
+        return ORDERED
     sort_records(s, s.records, count, s.records + count)
     for i in range(1, count):
-        if compare_records(s, &s.records[i - 1], &s.records[i]) == 0:
-            text = s.data + place_of(s.tape[s.records[i].entry])
+        record = &s.records[i]
+        if record.prefix == s.records[i - 1].prefix and compare_records(s, record, record - 1) == 0:
+            text = s.data + place_of(s.tape[record.entry])
             if duplicate == NULL or text < duplicate:
                 duplicate = text
     if duplicate != NULL:
         return fail(s, F_DUPLICATE, duplicate)
-    return 1
+    return UNORDERED
 
 
 cdef inline int close_level(Scan *s, Level *level) noexcept nogil:
@@ -332,7 +341,8 @@ cdef inline int close_level(Scan *s, Level *level) noexcept nogil:
     cdef uint64_t model = 0
     cdef bint by_model = False
     cdef const uint8_t *source
-    cdef uint8_t *order
+    cdef uint8_t *words_at
+    cdef int order
     cdef uint32_t entry
     cdef size_t i
     if level.is_object:
@@ -341,24 +351,25 @@ cdef inline int close_level(Scan *s, Level *level) noexcept nogil:
             model = s.tape[level.model]
             kind = kind_of(model)
             by_model = True
-        elif count > 1 and (level.guess or not level.in_order):  # the model has more members, or is none
-            kind = SORTED
+        elif count > 1:
+            order = order_members(s, level)
+            if not order:
+                return 0
+            kind = OBJECT if order == ORDERED else SORTED
         if kind == SORTED:
             if s.room - s.used < words + VALUE_ENTRIES and not grow_tape(s, words + VALUE_ENTRIES):
                 return 0
-            order = <uint8_t *>(s.tape + s.used)
+            words_at = <uint8_t *>(s.tape + s.used)
             s.tape[s.used + words - 1] = 0  # the last word of an odd count has no other writer
             if by_model:
                 source = <const uint8_t *>(s.tape + place_of(model) - words)
                 for i in range(count):
                     memcpy(&entry, source + i * sizeof(entry), sizeof(entry))
                     entry += level.open - level.model
-                    memcpy(order + i * sizeof(entry), &entry, sizeof(entry))
+                    memcpy(words_at + i * sizeof(entry), &entry, sizeof(entry))
             else:
-                if not order_members(s, level):
-                    return 0
                 for i in range(count):
-                    memcpy(order + i * sizeof(entry), &s.records[i].entry, sizeof(entry))
+                    memcpy(words_at + i * sizeof(entry), &s.records[i].entry, sizeof(entry))
             s.used += words
         level.closed = level.open
     s.tape[level.open] = pack(kind, count, s.used)
@@ -382,7 +393,6 @@ cdef inline const uint8_t *scan_name(Scan *s, Level *level, size_t used, const u
     cdef mi_string name
     cdef mi_status status
     cdef const uint8_t *end = s.end
-    cdef uint64_t prefix
     cdef uint64_t entry
     cdef size_t length
     if level.guess:
@@ -405,7 +415,6 @@ cdef inline const uint8_t *scan_name(Scan *s, Level *level, size_t used, const u
                 return p + 1
             return scan_colon(s, p)
         level.guess = 0
-        level.in_order = level.count == 0
     if p == end:
         fail(s, MI_END, p)
         return NULL
@@ -419,23 +428,7 @@ cdef inline const uint8_t *scan_name(Scan *s, Level *level, size_t used, const u
     if name.length > s.max_string:
         fail(s, F_STRING, p)
         return NULL
-    if name.escaped:
-        level.in_order = False
-        s.tape[used] = pack(ESCAPED, name.at + 1 - p, p - s.data)
-    else:
-        if level.in_order:
-            length = name.at - p - 1
-            prefix = name_prefix(p + 1, length, end)
-            if prefix <= level.prefix and level.count:
-                if prefix < level.prefix:
-                    level.in_order = False
-                else:
-                    entry = s.tape[level.last]
-                    level.in_order = compare_names(
-                        s.data + place_of(entry) + 1, length_of(entry) - 2, p + 1, length) < 0
-            level.prefix = prefix
-            level.last = used
-        s.tape[used] = pack(SPAN, name.at + 1 - p, p - s.data)
+    s.tape[used] = pack(ESCAPED if name.escaped else SPAN, name.at + 1 - p, p - s.data)
     return scan_colon(s, name.at + 1)
 
 
@@ -456,18 +449,17 @@ cdef inline const uint8_t *scan_plain_number(const uint8_t *p, const uint8_t *en
     PERF: most numbers are such. What is refused here is not refused by the grammar: mi_scan_number decides.
     """
     cdef const uint8_t *start = p
+    cdef const uint8_t *point
     if p[0] == c'-':
         p += 1
     if p == end or p[0] < c'1' or p[0] > c'9':
         return NULL
-    while p != end and <uint8_t>(p[0] - c'0') <= 9:
-        p += 1
+    p = mi_skip_digits(p, end)
     if p != end and p[0] == c'.':
-        p += 1
-        if p == end or <uint8_t>(p[0] - c'0') > 9:
+        point = p
+        p = mi_skip_digits(p + 1, end)
+        if p == point + 1:
             return NULL
-        while p != end and <uint8_t>(p[0] - c'0') <= 9:
-            p += 1
     if p[-1] == c'0' or p - start > MI_NUMBER_CHARS or (p != end and (p[0] | 0x20) == c'e'):
         return NULL
     return p
@@ -508,7 +500,7 @@ cdef int scan(Scan *s) noexcept nogil:
         return 1
     # A parser that fills a dict meets a duplicate name before any later fault, so it has to be told first here too.
     while depth > 0 and s.fault != F_DUPLICATE and s.fault != F_MEMORY:
-        if s.levels[depth].is_object and not s.levels[depth].in_order:
+        if s.levels[depth].is_object:
             order_members(s, &s.levels[depth])
         depth -= 1
     return 0
@@ -578,9 +570,7 @@ cdef int scan_values(Scan *s, int *open_levels) noexcept nogil:
                     deepest = depth
                     level.closed = 0
                 level.is_object = c == c'{'
-                level.in_order = True
                 level.count = 0
-                level.prefix = 0
                 level.open = used
                 used += 1
                 if level.is_object:
@@ -674,6 +664,7 @@ cdef struct Writer:
     size_t allowance
     PyObject *pieces    # a list, or NULL
     PyObject *sha       # owned; NULL before the first chunk
+    uint8_t number[MI_NUMBER_TEXT]    # here, and not in a frame of the recursion
     uint8_t first_bytes[FIRST_BYTES]
 
 
@@ -760,12 +751,11 @@ cdef inline int put_byte(Writer *w, uint8_t c) except -1:
 
 
 cdef int put_number(Writer *w, uint64_t entry) except -1:
-    cdef uint8_t text[MI_NUMBER_TEXT]
     cdef mi_number number
     cdef const uint8_t *p = w.data + place_of(entry)
     if mi_scan_number(p, p + length_of(entry), MI_READING, &number) != MI_OK:
         return 0  # it was MI_OK in pass 1, and the text cannot have changed
-    return put(w, text, mi_canonical_number(&number, text))
+    return put(w, w.number, mi_canonical_number(&number, w.number))
 
 
 cdef inline const uint8_t *next_respelled(const uint8_t *p, const uint8_t *quote) noexcept:
@@ -805,16 +795,21 @@ cdef int put_escaped(Writer *w, uint64_t entry) except -1:
     return 0
 
 
-cdef bint name_is(Writer *w, uint64_t entry, const char *name, size_t length) noexcept:
+cdef inline bint name_is(Writer *w, uint64_t entry, const char *name, size_t length) noexcept:
+    if kind_of(entry) == ESCAPED:
+        return escaped_name_is(w, entry, name, length)
+    return length_of(entry) - 2 == length and memcmp(w.data + place_of(entry) + 1, name, length) == 0
+
+
+cdef bint escaped_name_is(Writer *w, uint64_t entry, const char *name, size_t length) noexcept:
     cdef uint8_t value[LEFT_OUT_TEXT]
     cdef const uint8_t *p = w.data + place_of(entry) + 1
     cdef size_t size = length_of(entry) - 2
-    if kind_of(entry) == ESCAPED:
-        if size > LEFT_OUT_TEXT:
-            return False
-        size = mi_unescape(p, p + size, value)
-        p = value
-    return size == length and memcmp(p, name, length) == 0
+    return (
+        size <= LEFT_OUT_TEXT
+        and mi_unescape(p, p + size, value) == length
+        and memcmp(value, name, length) == 0
+    )
 
 
 cdef bint is_left_out(Writer *w, size_t at, Place place) noexcept:
