@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import socket
 import sys
 import traceback
 from importlib.metadata import version
@@ -175,7 +176,9 @@ def _listen(host: str, port: int) -> Any:
     try:
         return _serving.listen(host, port)
     except OSError as error:
-        raise _Failure(f"cannot listen on {host} port {port}: {error.strerror}") from None
+        # The error's own text repeats the address where it is not about the name of the host.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise _Failure(f"cannot listen on {host} port {port}: {reason}") from None
 
 
 def _application(target: str, hosts: list[str] | None) -> AsgiApp:

@@ -182,7 +182,7 @@ def parameter_digest(params: Buffer | Mapping[str, Any], *, limits: Limits = _DE
         JsonParseError: The bytes are not acceptable JSON, or no object.
         JsonWriteError: The mapping cannot be written in canonical form.
     """
-    if isinstance(params, Mapping):
+    if not isinstance(params, bytes) and isinstance(params, Mapping):
         return _digest.tree_digest(params, limits.depth, limits.nodes, limits.string_bytes, limits.canonical_bytes)
     return _digest.params_digest(
         params, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes, limits.canonical_bytes
