@@ -133,7 +133,6 @@ class _Request:
 
     raw: bytes
     transport: TransportFacts
-    message: dict[str, Any]
     id: int | str
     method: str
     params: dict[str, Any]
@@ -206,7 +205,7 @@ class Dispatcher:
                 return self._notification(message)
             request_id = _request_id(message)
             method = _method(message)
-            request = _Request(raw, transport, message, request_id, method, _params(message))
+            request = _Request(raw, transport, request_id, method, _params(message))
             version = _check_meta(request.params["_meta"])
             if transport.headers is not None:
                 _check_version_header(transport.headers, version)
@@ -539,8 +538,10 @@ class Dispatcher:
             return error
         if isinstance(error, McpError):
             return _Failed(error.code, error.message, error.data)
-        if not isinstance(error, Exception):
-            raise error  # cancellation and the like are not ours to answer
+        if isinstance(error, (KeyboardInterrupt, GeneratorExit)) or (
+            isinstance(error, asyncio.CancelledError) and _is_cancelled()
+        ):
+            raise error  # the request, or the process, is being ended from outside
         logger.error("%s %r failed", operation.kind, operation.name, exc_info=error)
         return _Failed(protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE)
 
@@ -653,6 +654,12 @@ class Dispatcher:
             "_meta": self._meta if meta is None else {**meta, **self._meta},
         }
         return dump({"jsonrpc": protocol.JSONRPC_VERSION, "id": request_id, "result": result}, limits=self._limits)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled this request's task; a handler may raise CancelledError of its own accord."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _wrap(interceptor: Interceptor, ctx: RequestContext, call: Callable[[], Awaitable[Any]]) -> Callable[[], Any]:

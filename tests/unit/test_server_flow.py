@@ -815,3 +815,47 @@ def test_the_flow_id_is_one_from_the_first_request_to_the_last_and_new_in_each_f
             assert len({ctx.flow_id for ctx in contexts}) == 1
             flows.add(contexts[0].flow_id)
     assert len(flows) == 4
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), BaseExceptionGroup("g", [SystemExit()])])
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_handler_that_means_to_end_the_process_ends_its_request(error: BaseException, in_thread: bool) -> None:
+    server = Server("s", version="1")
+
+    def crash(ctx: RequestContext) -> Any:
+        raise error
+
+    async def crash_on_the_loop(ctx: RequestContext) -> Any:
+        raise error
+
+    server.tool("crash")(crash if in_thread else crash_on_the_loop)
+    response = Client(server.asgi()).call_tool("crash")
+    assert (response.status, response.error) == (200, {"code": -32603, "message": "Internal error"})
+
+
+def test_a_cancelled_request_answers_nothing_and_gives_its_key_back() -> None:
+    server, _ = price_server()
+    stopped = asyncio.Event()
+
+    @server.tool("waits", input_requests=[FORM], request_state=FRAMEWORK)
+    async def waits(ctx: RequestContext) -> Any:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    client = Client(server.asgi())
+
+    async def scenario() -> None:
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "waits", "_meta": meta()}}
+        ).encode()
+        task = asyncio.create_task(client.exchange(body, client.headers("tools/call", {"name": "waits"})))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stopped.is_set()
+
+    asyncio.run(scenario())
+    assert set(server.protection_keyring_manager.snapshot().sealing_reservations.values()) == {0}
