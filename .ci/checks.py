@@ -47,6 +47,7 @@ def dist(folder: Path) -> list[str]:
             "tests/**/*.py",
             "tests/vectors/*",
             "benchmarks/*.py",
+            "examples/*.py",
             "docs/*.md",
             "*.md",
             ".ci/*",
