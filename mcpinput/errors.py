@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import enum
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ class JsonError(InputError, ValueError):
         self.offset: Final = offset
         self.limit: Final = limit
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, str(self), self.offset, self.limit)
+
 
 class JsonParseError(JsonError):
     """A text that is read is not acceptable JSON."""
@@ -110,6 +114,9 @@ class InputConversionError(InputError, ValueError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
         self.path: Final = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, str(self).removeprefix(f"{self.path}: "))
 
 
 # ---- protection ----
@@ -171,6 +178,10 @@ class RequestStateProtectionError(InputError):
         self.age_ms: Final = age_ms
         self.round: Final = round
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        make = functools.partial(type(self), key_id=self.key_id, age_ms=self.age_ms, round=self.round)
+        return make, (self.reason,)
+
 
 class EnvelopeError(InputError, ValueError):
     """Bytes or text that are no token, or no payload, of this version."""
@@ -210,6 +221,9 @@ class McpError(InputError):
         self.message: Final = message
         self.data: Final = data
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.message, self.data)
+
 
 class ToolError(InputError):
     """A tool failed in a way that the model should see: a result with ``isError: true``.
@@ -221,3 +235,6 @@ class ToolError(InputError):
     def __init__(self, content: str | Sequence[Mapping[str, Any]]) -> None:
         super().__init__(content if isinstance(content, str) else "the tool failed")
         self.content: Final = content
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.content,)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+
 try:
-    from mcpinput._core import json as _built  # noqa: F401 - only to see that it is there
+    importlib.import_module("mcpinput._core.json")  # only to see that it is there
 except ModuleNotFoundError as error:  # pragma: no cover - only in an unbuilt checkout
     if error.name != "mcpinput._core.json":
         raise

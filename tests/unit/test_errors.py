@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from mcpinput import errors
 from mcpinput.errors import (
     EnvelopeError,
+    InputConversionError,
     InputError,
     JsonError,
     JsonErrorKind,
@@ -84,3 +87,23 @@ def test_reasons_are_told_apart_by_their_text() -> None:
     texts = [str(failure) for failure in ProtectionFailure]
     assert len(set(texts)) == len(texts)
     assert all(text == text.strip() and text for text in texts)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        JsonParseError(JsonErrorKind.DEPTH, "over the depth limit at byte 3", 3, 256),
+        JsonTypeError(JsonErrorKind.KEY, "a member name"),
+        InputConversionError("$.a", "expected `int`"),
+        RequestStateProtectionError(ProtectionFailure.ROUND, key_id="k", age_ms=7, round=11),
+        ProtectionKeyInUseError("key 'k'"),
+        McpError(7, "busy", {"after": 1}),
+        ToolError([{"type": "text", "text": "x"}]),
+    ],
+)
+def test_errors_cross_processes_whole(error: Exception) -> None:
+    """A pool of processes pickles what its workers raise."""
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import inspect
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -75,3 +76,19 @@ def test_importing_needs_no_schema_library_no_server_and_no_client() -> None:
 def test_command_line_is_installed() -> None:
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name="mcpinput")
     assert callable(entry.load())
+
+
+def test_a_checkout_that_was_not_built_says_what_to_do(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "mcpinput", ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.path.insert(0, '.'); import mcpinput"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    last_line = done.stderr.strip().splitlines()[-1]
+    assert last_line.startswith("ImportError:")
+    assert "pip install -e ." in last_line
