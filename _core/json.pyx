@@ -11,13 +11,13 @@ Reading
 Writing
 - Values are taken by their C storage: no method that a subclass overrides is called. Only enum members, dataclasses and
   Structs run Python code (plain_value). That code could change the containers being walked, so when it first comes up
-  writing starts again, with a copy of each dict.
+  writing starts again, and takes the members of each dict out of it first.
 - Text goes to one buffer and leaves it when the whole value has been written.
 """
 
 from cpython.buffer cimport PyBUF_FULL_RO, PyBuffer_Release, PyBuffer_ToContiguous, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_CheckExact, PyDict_Copy, PyDict_New, PyDict_Next, PyDict_SetItem
+from cpython.dict cimport PyDict_CheckExact, PyDict_Items, PyDict_New, PyDict_Next, PyDict_SetItem
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New
 from cpython.mem cimport PyMem_Free
 from cpython.object cimport PyObject, PyObject_TypeCheck, PyTypeObject
@@ -610,7 +610,7 @@ cdef struct Writer:
     size_t nodes
     size_t max_nodes
     size_t max_string
-    bint copying  # dicts are copied before they are walked
+    bint copying  # the members of a dict are taken out of it before they are written
     uint8_t number[MI_NUMBER_TEXT]
 
 
@@ -897,12 +897,14 @@ cdef int write(Writer *w, object value) except -1:
 
 cdef int write_list(Writer *w, object array) except -1:
     cdef Py_ssize_t i = 0
+    cdef object item
     enter(w)
     put(w, 91)
     while i < PyList_GET_SIZE(array):
         if i:
             put(w, 44)
-        write(w, <object>PyList_GET_ITEM(array, i))
+        item = <object>PyList_GET_ITEM(array, i)  # held: code that runs meanwhile may take it out of the list
+        write(w, item)
         i += 1
     put(w, 93)
     w.depth -= 1
@@ -930,41 +932,56 @@ cdef dict in_own_order(object mapping):
     return members
 
 
+cdef int write_member(Writer *w, uint8_t before, object name, object value) except -1:
+    if not PyUnicode_Check(name):
+        raise JsonTypeError(JsonErrorKind.KEY, f"a member name is of type {type_name(name)}: JSON has str only")
+    put(w, before)
+    put_string(&w.out, name, w.max_string)
+    put(w, 58)
+    return write(w, value)
+
+
 cdef int write_object(Writer *w, object mapping) except -1:
     cdef PyObject *borrowed_name = NULL
     cdef PyObject *borrowed_value = NULL
     cdef Py_ssize_t position = 0
     cdef object name
     cdef object value
+    cdef list members = None
     cdef bint only_str = True
     cdef uint8_t before = 123
     enter(w)
     if not PyDict_CheckExact(mapping) and PyODict_Check(mapping):
         if not w.copying:
             raise _RunsCode  # its names may hash and compare by code
-        mapping = in_own_order(mapping)
+        members = PyDict_Items(in_own_order(mapping))
     elif w.copying:
-        mapping = PyDict_Copy(mapping)
-    while PyDict_Next(mapping, &position, &borrowed_name, &borrowed_value):
-        name = <object>borrowed_name
-        value = <object>borrowed_value
-        if not PyUnicode_Check(name):
-            raise JsonTypeError(JsonErrorKind.KEY, f"a member name is of type {type_name(name)}: JSON has str only")
-        if not PyUnicode_CheckExact(name):
-            only_str = False
-        put(w, before)
-        before = 44
-        put_string(&w.out, name, w.max_string)
-        put(w, 58)
-        write(w, value)
+        members = PyDict_Items(mapping)  # what is stored, whatever methods a subclass has
+    if members is None:
+        while PyDict_Next(mapping, &position, &borrowed_name, &borrowed_value):
+            name = <object>borrowed_name
+            value = <object>borrowed_value
+            only_str = only_str and PyUnicode_CheckExact(name)
+            write_member(w, before, name, value)
+            before = 44
+    else:
+        for name, value in members:
+            only_str = only_str and PyUnicode_CheckExact(name)
+            write_member(w, before, name, value)
+            before = 44
     if before == 123:
         put(w, 123)
     put(w, 125)
     if not only_str:
-        # A subclass of str may call two names different that are the same text.
-        if len({PyUnicode_FromObject(text) for text in dict.keys(mapping)}) != PyDict_GET_SIZE(mapping):
-            raise value_error(JsonErrorKind.DUPLICATE, "two names of one object are the same text")
+        refuse_equal_names(PyDict_Items(mapping) if members is None else members)
     w.depth -= 1
+    return 0
+
+
+cdef int refuse_equal_names(list members) except -1:
+    """A subclass of str may call two names different that are the same text."""
+    if len({PyUnicode_FromObject(member[0]) for member in members}) != len(members):
+        raise value_error(JsonErrorKind.DUPLICATE, "two names of one object are the same text")
     return 0
 
 

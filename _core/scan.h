@@ -307,12 +307,6 @@ static inline size_t mi_copy_verbatim(const uint8_t *p, size_t size, uint8_t *ou
     return i;
 }
 
-/* Length of the RFC 8785 escape of an ASCII character inside a string: 1 where it stands for itself. */
-static inline size_t mi_escape_length(uint8_t c) {
-    if (c >= 0x20) return (c == '"' || c == '\\') ? 2 : 1;
-    return (c == '\b' || c == '\t' || c == '\n' || c == '\f' || c == '\r') ? 2 : 6;
-}
-
 /* Writes the RFC 8785 form of an ASCII character; answers its length, at most 6. */
 static inline size_t mi_put_escaped(uint8_t c, uint8_t *out) {
     static const char hex[] = "0123456789abcdef";

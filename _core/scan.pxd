@@ -48,7 +48,6 @@ cdef extern from "scan.h" nogil:
     mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept
     size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t *out) noexcept
     size_t mi_copy_verbatim(const uint8_t *p, size_t size, uint8_t *out) noexcept
-    size_t mi_escape_length(uint8_t c) noexcept
     size_t mi_put_escaped(uint8_t c, uint8_t *out) noexcept
     const uint8_t *mi_skip_digits(const uint8_t *p, const uint8_t *end) noexcept
     uint32_t mi_coefficient_digits(const mi_number *n) noexcept

@@ -7,6 +7,7 @@ import decimal
 import enum
 import gc
 import sys
+import threading
 import types
 from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 from mcpinput._core import json as core
 from mcpinput.errors import JsonErrorKind as Kind
 from mcpinput.errors import JsonTypeError, JsonWriteError
+from mcpinput.json import canonical_bytes
 
 DEPTH, NODES, STRING, SIZE = 256, 1_000_000, 8 << 20, 4 << 20
 
@@ -551,3 +553,64 @@ def test_nothing_leaks_where_writing_fails() -> None:
     run(200)
     assert references() == before
     assert sys.getallocatedblocks() - blocks < 100
+
+
+@pytest.mark.parametrize("write", [dump, canonical_bytes])
+def test_code_that_empties_a_list_while_it_is_written_does_no_harm(write: Any) -> None:
+    outer: list[Any] = []
+    taken: list[Any] = []
+
+    class Emptying(enum.Enum):
+        A = 1
+
+        @property
+        def value(self) -> str:
+            outer.clear()
+            gc.collect()
+            taken.extend([0x41] * 7 for _ in range(50))  # what was freed is used again
+            return "x"
+
+    outer.append([Emptying.A, "tail"])
+    assert write(outer) == b'[["x","tail"]]'
+
+
+def test_lists_that_another_thread_fills_anew_are_written_whole() -> None:
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    tree = [[Point(1) for _ in range(50)] for _ in range(50)]
+    expected = len(dump(tree))
+    stop = threading.Event()
+
+    def fill() -> None:
+        while not stop.is_set():
+            for index in range(50):
+                tree[index] = [Point(1) for _ in range(50)]
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    try:
+        assert {len(dump(tree)) for _ in range(60)} == {expected}
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_dict_subclass_is_what_it_holds_also_where_code_runs() -> None:
+    class Lying(dict[str, Any]):
+        def __iter__(self) -> Any:
+            return iter(["B"])
+
+        def keys(self) -> Any:
+            return ["B"]
+
+        def __getitem__(self, name: str) -> Any:
+            return "overridden"
+
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    assert dump([Lying(a=1), Point(2)]) == b'[{"a":1},{"x":2}]'
+    assert canonical_bytes([Lying(a=1), Point(2)]) == b'[{"a":1},{"x":2}]'
