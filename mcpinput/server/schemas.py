@@ -1,8 +1,15 @@
 """Raw JSON Schemas of tools: checked when registered, exact when applied.
 
-JSON Schema 2020-12 through the ``jsonschema`` library, which is imported when the first schema is compiled. Numbers
-are exact: 5.0 is an integer, true is no number, ``multipleOf`` is decided by digits. Only local ``$ref`` is taken, so
-that no schema makes the server fetch anything (specification, ``basic/index``, "$ref Resolution").
+JSON Schema 2020-12 through the ``jsonschema`` library, which is imported when the first schema is compiled.
+
+Rules
+
+- Numbers are exact: 5.0 is an integer, true is no number, ``multipleOf`` is decided by digits.
+- Only a ``$ref`` within the schema is taken, so that no schema makes the server fetch anything (specification,
+  ``basic/index``, "$ref Resolution").
+- No argument makes checking fail or take more than linear time in its size where the schema does not: ``uniqueItems``
+  compares canonical bytes, and arguments nested too deeply for a recursive schema are refused.
+- What is wrong is told by path and keyword. The value is not repeated: it is the client's own, and may be long.
 """
 
 from __future__ import annotations
@@ -10,12 +17,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpinput.json import dump, parse
+from mcpinput.json import canonical_bytes, dump, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_NAMES_ONLY: Final = frozenset({"required", "additionalProperties", "dependentRequired", "unevaluatedProperties"})
+"""Keywords whose messages in the library name members, and show no value."""
+
 _validator_class: Any = None
 
 
@@ -27,8 +37,8 @@ class CompiledSchema:
         name: What it describes, for error messages.
 
     Raises:
-        ValueError: Not valid by JSON Schema 2020-12, another dialect, or a ``$ref`` that leaves the schema or points to
-            nothing.
+        ValueError: Not valid by JSON Schema 2020-12, another dialect, a nested ``$id``, or a ``$ref`` that leaves the
+            schema or points to nothing.
     """
 
     __slots__ = ("_validator", "schema")
@@ -36,7 +46,8 @@ class CompiledSchema:
     def __init__(self, schema: Mapping[str, Any], name: str) -> None:
         # Written and read again: floats in it become the decimals that they were meant to be, and it is a copy.
         exact: Any = parse(dump(schema))
-        if exact.get("$schema", _DIALECT).rstrip("#") != _DIALECT:
+        dialect = exact.get("$schema", _DIALECT)
+        if not isinstance(dialect, str) or dialect.rstrip("#") != _DIALECT:
             raise ValueError(f"{name}: only JSON Schema 2020-12 is supported ($schema must be absent or {_DIALECT})")
         cls = _exact_validator()
         import jsonschema
@@ -45,44 +56,106 @@ class CompiledSchema:
             cls.check_schema(exact)
         except jsonschema.SchemaError as error:
             raise ValueError(f"{name}: not a valid JSON Schema at {error.json_path}: {error.message}") from None
+        _check_references(exact, name)
         self.schema: Final[dict[str, Any]] = exact
         self._validator: Final = cls(exact)
-        self._check_references(name)
-
-    def _check_references(self, name: str) -> None:
-        resolver = self._validator._resolver
-        for path, reference in _references(self.schema, "$"):
-            if not isinstance(reference, str) or not reference.startswith("#"):
-                raise ValueError(f"{name}: {path} must point into the schema itself (start with '#')")
-            try:
-                resolver.lookup(reference)
-            except Exception:  # the library has one exception for each way to point to nothing
-                raise ValueError(f"{name}: {path} points to nothing ({reference})") from None
 
     def problems(self, value: object, limit: int = 5) -> list[str]:
-        """What is wrong with a value, at most ``limit`` lines such as ``$.price: 'x' is not of type 'number'``."""
+        """What is wrong with a value, at most ``limit`` lines such as ``$.price: must be of type number``."""
         found: list[str] = []
         try:
-            for error in self._validator.iter_errors(value):
-                message = error.message
-                found.append(f"{error.json_path}: {message if len(message) <= 200 else message[:200] + '…'}")
+            for error in self._validator.iter_errors(_unspelled(value)):
+                found.append(f"{error.json_path}: {_problem(error)}")
                 if len(found) == limit:
                     break
-        except ValueError:  # the library spells the value out, and the process may refuse to spell long integers
-            found.append("$: a value that is too long to be shown does not fit")
+        except RecursionError:
+            found.append("$: nested too deeply to be checked")
+        except ValueError:  # the library spells values out, and the process may refuse to spell long integers
+            found.append("$: has a value that does not fit")
         return found
 
 
-def _references(schema: object, path: str) -> Iterator[tuple[str, object]]:
-    if isinstance(schema, dict):
-        for key, value in schema.items():
-            if key in ("$ref", "$dynamicRef") and not isinstance(value, dict):
-                yield f"{path}.{key}", value
-            elif key not in ("const", "enum", "default", "examples"):
-                yield from _references(value, f"{path}.{key}")
-    elif isinstance(schema, list):
+# The library writes the value into every message that it makes, also at each level of a recursive schema: that must not
+# take longer the larger the value is.
+
+
+class _Object(dict[str, Any]):
+    def __repr__(self) -> str:
+        return "{...}"
+
+
+class _Array(list[Any]):
+    def __repr__(self) -> str:
+        return "[...]"
+
+
+class _Text(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'...'"
+
+
+def _unspelled(value: Any) -> Any:
+    """An equal tree whose repr is short."""
+    if isinstance(value, dict):
+        return _Object({name: _unspelled(member) for name, member in value.items()})
+    if isinstance(value, list):
+        return _Array(map(_unspelled, value))
+    return _Text(value) if isinstance(value, str) else value
+
+
+def _problem(error: Any) -> str:
+    if error.validator in _NAMES_ONLY:
+        message: str = error.message
+    elif error.validator == "type":
+        types = error.validator_value
+        message = f"must be of type {types if isinstance(types, str) else ' or '.join(types)}"
+    else:
+        message = f"must satisfy {error.validator}: {dump(error.validator_value).decode()}"
+    return message if len(message) <= 200 else message[:200] + "…"
+
+
+def _check_references(schema: dict[str, Any], name: str) -> None:
+    import referencing.exceptions
+    import referencing.jsonschema
+
+    resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
+    base = schema.get("$id", "")
+    resolver = referencing.Registry().with_resource(base, resource).resolver(base)
+    for path, keyword, value in _keywords(schema, "$"):
+        if keyword == "$id":
+            raise ValueError(f"{name}: {path} is not supported; only the whole schema may have an $id")
+        if not isinstance(value, str) or not value.startswith("#"):
+            raise ValueError(f"{name}: {path} must point into the schema itself (start with '#')")
+        try:
+            resolver.lookup(value)
+        except referencing.exceptions.Unresolvable:
+            raise ValueError(f"{name}: {path} points to nothing ({value})") from None
+
+
+_NAMED_SUBSCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+
+
+def _keywords(schema: object, path: str) -> Iterator[tuple[str, str, object]]:
+    """Every reference, and every nested ``$id``, of a schema, with its path."""
+    if isinstance(schema, list):
         for index, value in enumerate(schema):
-            yield from _references(value, f"{path}[{index}]")
+            yield from _keywords(value, f"{path}[{index}]")
+    if not isinstance(schema, dict):
+        return
+    for key, value in schema.items():
+        here = f"{path}.{key}"
+        if key in ("$ref", "$dynamicRef") or (key == "$id" and path != "$"):
+            yield here, key, value
+        elif key in _NAMED_SUBSCHEMAS and isinstance(value, dict):
+            for name, subschema in value.items():  # names here are the application's, not keywords
+                yield from _keywords(subschema, f"{here}.{name}")
+        elif key not in ("const", "enum", "default", "examples"):
+            yield from _keywords(value, here)
+
+
+# ---- exact keywords ----
 
 
 def _exact_validator() -> Any:
@@ -93,7 +166,8 @@ def _exact_validator() -> Any:
         base = jsonschema.Draft202012Validator
         types = base.TYPE_CHECKER.redefine("integer", _is_integer).redefine("number", _is_number)
         extend: Any = jsonschema.validators.extend  # its stub has no types
-        _validator_class = extend(base, {"multipleOf": _multiple_of}, type_checker=types)
+        exact = {"multipleOf": _multiple_of, "uniqueItems": _unique_items}
+        _validator_class = extend(base, exact, type_checker=types)
     return _validator_class
 
 
@@ -111,11 +185,18 @@ def _is_integer(checker: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _unique_items(validator: object, unique: object, value: object, schema: object) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if unique and isinstance(value, list) and len({canonical_bytes(item) for item in value}) != len(value):
+        yield ValidationError("has equal items")
+
+
 def _multiple_of(validator: object, factor: Any, value: Any, schema: object) -> Iterator[Any]:
     from jsonschema import ValidationError
 
     if _is_number(None, value) and not _divides(Decimal(factor), Decimal(value)):
-        yield ValidationError(f"not a multiple of {factor}")
+        yield ValidationError(f"is not a multiple of {factor}")
 
 
 def _divides(factor: Decimal, value: Decimal) -> bool:

@@ -6,7 +6,8 @@ Rules
 - Where more than one reading is possible, what is left of ``{+name}`` (of the last variable without one) is taken as
   short as it can be from the left, what is right of it from the right. So matching never goes back, and takes linear
   time on any URI.
-- Values are percent-decoded once. A value that is not UTF-8 then does not match.
+- Values are percent-decoded once. A value that is not UTF-8 then does not match, nor does one of ``{name}`` that has
+  become something else than a segment: with a slash, a backslash or a NUL in it, or ``.`` or ``..``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from urllib.parse import unquote_to_bytes
 _EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(\+?)([A-Za-z_][A-Za-z0-9_]*)")
 _NOT_IN_SEGMENT: Final = re.compile(r"[/?#]")
+_NO_SEGMENT: Final = re.compile(r".*[/\\\0].*|\.\.?", re.DOTALL)
 
 
 class UriTemplate:
@@ -92,9 +94,12 @@ class UriTemplate:
             if index != self._rest and _NOT_IN_SEGMENT.search(text):
                 return None
             try:
-                values[name] = unquote_to_bytes(text).decode()
+                value = unquote_to_bytes(text).decode()
             except UnicodeDecodeError:
                 return None
+            if index != self._rest and _NO_SEGMENT.fullmatch(value):
+                return None
+            values[name] = value
         return values
 
 
