@@ -44,10 +44,12 @@ class ModeBuild(build):
 class CoreBuildExt(build_ext):
     """Runs Cython with the ``.pxd`` files laid out under the qualified names by which it looks for them."""
 
-    cython_c_in_temp = MODE != "trace"  # coverage wants the C files beside the sources
-
     def finalize_options(self):
         super().finalize_options()
+        # Only coverage wants the C files beside the sources. There they could be left over from another mode, so a
+        # trace build makes everything anew, and no other build looks for them there.
+        self.cython_c_in_temp = MODE != "trace"
+        self.force = self.force or MODE == "trace"
         self.cython_directives = {
             "language_level": 3,
             "auto_pickle": False,
