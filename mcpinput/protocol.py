@@ -25,9 +25,6 @@ SAMPLING_CREATE_MESSAGE: Final = "sampling/createMessage"
 ROOTS_LIST: Final = "roots/list"
 INITIALIZE: Final = "initialize"
 
-ASKING_METHODS: Final = frozenset({TOOLS_CALL, PROMPTS_GET, RESOURCES_READ})
-"""The only requests that may be answered with ``input_required``."""
-
 NAME_MEMBER: Final = {TOOLS_CALL: "name", PROMPTS_GET: "name", RESOURCES_READ: "uri"}
 """The member of ``params`` that ``Mcp-Name`` repeats, by method."""
 

@@ -237,16 +237,12 @@ class InputRequest(FactoryValue):
         params: Mapping[str, Any],
         *,
         unmanaged: bool = False,
-        digest_params: Mapping[str, Any] | None = None,
     ) -> InputRequest:
-        """A checked request; for helpers that own the URL, or that leave a part of the params out of the digest."""
+        """A checked request; for helpers that own the URL."""
         if not isinstance(params, Mapping):
             raise TypeError(f"params must be a mapping, not {type(params).__name__}")
         frozen = cast("FrozenObject", freeze(dict(params)))
-        # Written even where the digest is of other params: this is the check that all of it is JSON.
-        canonical = _canonical(declaration, frozen)
-        if digest_params is not None:
-            canonical = _canonical(declaration, digest_params)
+        canonical = _canonical(declaration, frozen)  # this is the check that all of it is JSON, too
         _CHECKS[declaration.input_request_type](declaration, frozen)
         return cls._new(
             _declaration=declaration,

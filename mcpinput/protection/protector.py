@@ -9,16 +9,13 @@ Rules of the built-in protector
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cryptography.exceptions import InvalidTag
 
 from mcpinput._core.envelope import decode_token, encode_header, encode_token, field
 from mcpinput.errors import EnvelopeError, ProtectionFailure, RequestStateProtectionError
 from mcpinput.protection.key import PROFILE
-from mcpinput.protection.secret import Secret
-from mcpinput.protection.xaes import NONCE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -26,9 +23,8 @@ if TYPE_CHECKING:
     from mcpinput.protection.context import ProtectionContext
     from mcpinput.protection.key import ProtectionKey
     from mcpinput.protection.keyring import ProtectionKeyring
-    from mcpinput.protection.manager import ProtectionKeyringManager
 
-__all__ = ["KeyringProtector", "RequestStateProtector", "open_token", "seal_token"]
+__all__ = ["RequestStateProtector", "open_token", "seal_token"]
 
 _ASSOCIATED_DATA_PREFIX: Final = field(PROFILE)
 
@@ -81,31 +77,3 @@ def _decoded(token: str) -> tuple[str, bytes, bytes, bytes] | None:
         return decode_token(token)
     except EnvelopeError:
         return None
-
-
-@final
-class KeyringProtector(Secret):
-    """The built-in protector: XAES-256-GCM under the active key of a ring, opened by the key that the token names."""
-
-    __slots__ = ("_manager",)
-
-    def __init__(self, manager: ProtectionKeyringManager) -> None:
-        self._manager = manager
-
-    def seal(self, payload: bytes, context: ProtectionContext | None = None) -> str:
-        """Token of a payload, under the active key and a random nonce."""
-        reservation = self._manager.sealing()
-        try:
-            return seal_token(reservation.key, os.urandom(NONCE_BYTES), payload)
-        finally:
-            reservation.release()
-
-    def open(self, token: str, context: ProtectionContext | None = None) -> bytes:
-        """Payload of a token.
-
-        Raises:
-            RequestStateProtectionError: MALFORMED, UNKNOWN_KEY or NOT_AUTHENTIC.
-        """
-        key_id, payload = open_token(self._manager.keyring, token)
-        self._manager.note_opened(key_id)
-        return payload

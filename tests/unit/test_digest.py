@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from mcpinput import protocol
 from mcpinput._core import digest
 from mcpinput.errors import JsonErrorKind, JsonParseError, JsonWriteError
-from mcpinput.json import Limits, canonical_bytes, canonical_raw, freeze, parameter_digest, parse
+from mcpinput.json import Limits, canonical_bytes, canonical_raw, dump, freeze, parameter_digest, parse
 from tests import vectors
 
 VECTORS = vectors.load("canonical")
@@ -351,3 +352,20 @@ def test_what_has_no_buffer_is_refused(data: Any) -> None:
 def test_chunks_have_a_size() -> None:
     with pytest.raises(ValueError, match="chunk"):
         digest._in_chunks(b"{}", 0, True)
+
+
+def test_what_is_left_out_is_what_the_protocol_names() -> None:
+    """The names stand in the compiled core as well: these are the same, and no others are left out."""
+    stable = {"name": "t", "_meta": {"k": 1}}
+    digest = parameter_digest(stable)
+    for name in protocol.RETRY_PARAMS:
+        params = {**stable, name: {"any": "thing"}}
+        assert parameter_digest(params) == parameter_digest(dump(params)) == digest
+    for name in protocol.TRANSIENT_META:
+        params = {**stable, "_meta": {"k": 1, name: "x"}}
+        assert parameter_digest(params) == parameter_digest(dump(params)) == digest
+    others = {*protocol.RETRY_PARAMS, *protocol.TRANSIENT_META, "arguments", "cursor"}
+    for name in others - {*protocol.RETRY_PARAMS}:
+        assert parameter_digest({**stable, name: 1}) != digest
+    for name in others - {*protocol.TRANSIENT_META}:
+        assert parameter_digest({**stable, "_meta": {"k": 1, name: 1}}) != digest

@@ -7,9 +7,8 @@ import traceback
 import pytest
 
 from mcpinput.errors import ProtectionFailure, RequestStateProtectionError
-from mcpinput.protection import ProtectionConfig, ProtectionKey, ProtectionKeyring, ProtectionKeyringManager
+from mcpinput.protection import ProtectionConfig
 from mcpinput.protection.context import Bindings
-from mcpinput.protection.protector import KeyringProtector
 from mcpinput.protection.state import AskedRequest, Call, StateBoundary
 
 ASKED = {"approval": AskedRequest(1, b"d" * 16)}
@@ -276,16 +275,3 @@ def test_cancellation_passes(action):
             await task
 
     asyncio.run(main())
-
-
-def test_the_built_in_protector_can_stand_in_for_a_custom_one():
-    ring = ProtectionKeyring.with_active_key(ProtectionKey.from_id_and_bytes("k1", b"x" * 32)).build()
-    manager = ProtectionKeyringManager(ring, clock=lambda: 5.0)
-    protector = KeyringProtector(manager)
-    boundary = boundary_of(protector)
-    token = seal(boundary).token
-    assert manager.snapshot().sealing_reservations == {"k1": 0}
-    assert asyncio.run(boundary.open(token, call(2))).state == "kept"
-    assert manager.snapshot().last_used == {"k1": 5.0}
-    with_ring = StateBoundary(ProtectionConfig(keyring=ring, clock=lambda: 1_785_000_000.0))
-    assert asyncio.run(with_ring.open(token, call(2))).state == "kept"

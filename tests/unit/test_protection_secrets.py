@@ -13,7 +13,6 @@ import pytest
 from mcpinput.errors import RequestStateProtectionError
 from mcpinput.protection import ProtectionConfig, ProtectionKey, ProtectionKeyring, ProtectionKeyringManager
 from mcpinput.protection.context import Bindings
-from mcpinput.protection.protector import KeyringProtector
 from mcpinput.protection.state import AskedRequest, Call, StateBoundary
 
 RAW = b"Tr0ub4dor&3-this-is-the-key-material-of-this-test"
@@ -54,7 +53,6 @@ def build():
         "manager": manager,
         "reservation": manager.sealing(),
         "snapshot": manager.snapshot(),
-        "protector": KeyringProtector(manager),
         "boundary": boundary,
         "bindings": bindings,
         "call": call,
@@ -101,7 +99,7 @@ def test_no_attribute_of_an_object_shows_a_secret(thing):
         json.dumps(thing)
 
 
-@pytest.mark.parametrize("name", ["key", "cipher", "builder", "ring", "config", "manager", "protector"])
+@pytest.mark.parametrize("name", ["key", "cipher", "builder", "ring", "config", "manager"])
 def test_what_holds_keys_is_neither_copied_nor_pickled(name):
     thing = OBJECTS[name]
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):

@@ -49,7 +49,3 @@ def test_keys_that_applications_may_use(key: str) -> None:
 
 def test_what_the_digest_leaves_out_is_reserved() -> None:
     assert all(protocol.is_reserved_meta_key(key) for key in protocol.TRANSIENT_META)
-
-
-def test_every_method_that_may_ask_has_a_name_header() -> None:
-    assert protocol.NAME_MEMBER.keys() == protocol.ASKING_METHODS

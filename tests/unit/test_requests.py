@@ -196,15 +196,6 @@ def test_digests_are_pinned(declaration: InputRequestDeclaration, params: dict[s
     assert InputRequest.from_declaration(declaration, params).digest.hex() == digest
 
 
-def test_a_digest_can_leave_something_out() -> None:
-    one, two = (
-        InputRequest._made(URL, without(URL_PARAMS, url=f"https://example.com/{handle}"), digest_params=URL_PARAMS)
-        for handle in ("a", "b")
-    )
-    assert one.digest == two.digest
-    assert one != two
-
-
 def test_requests_compare_by_value() -> None:
     request = InputRequest.from_declaration(FORM, FORM_PARAMS)
     other_order = dict(reversed(FORM_PARAMS.items()))
@@ -410,8 +401,9 @@ def test_an_accepted_url_is_nothing_but_scheme_host_and_path(tail: str, head: st
         request = InputRequest.from_declaration(URL, {**URL_PARAMS, "url": head + tail}, unmanaged=True)
     except ValueError:
         return
-    assert re.fullmatch(r"https?://[A-Za-z0-9._\-\[\]:]+(/[!$-;=A-Z_a-z~]*)?", request.params["url"])
-    assert not set(request.params["url"]) & set("@?#\\ ")
+    # A path may hold an "@" (RFC 3986, section 3.3); in the host part it would be a user.
+    assert re.fullmatch(r"https?://[A-Za-z0-9._\-\[\]:]+(/[!$-;=@A-Z_a-z~]*)?", request.params["url"])
+    assert not set(request.params["url"]) & set("?#\\ ")
 
 
 def test_a_url_of_ones_own_needs_a_word_for_it() -> None:
