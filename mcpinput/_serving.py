@@ -5,6 +5,7 @@ Rules
 - The socket is bound and listens before uvicorn starts: a port that is taken is an error that the caller sees, and
   whoever knows the URL can already connect.
 - SIGINT and SIGTERM end a served application as its user wants: requests are finished, and the process exits with 0.
+  Those that are not finished within the grace period, or at a second signal, are answered with 503.
 """
 
 from __future__ import annotations
@@ -72,12 +73,36 @@ async def serving(app: Any, listener: socket.socket) -> AsyncIterator[None]:
         await task
 
 
+class _EndsQuietly:
+    """The application, for a server that cancels what runs when it ends: that is no failure to tell of."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        started = False
+
+        async def noting(message: Any) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except asyncio.CancelledError:
+            if scope["type"] != "http" or started:
+                return
+            headers = [(b"content-length", b"0"), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+
+
 def _uvicorn_server(app: Any) -> uvicorn.Server:
     import uvicorn
 
     return uvicorn.Server(
         uvicorn.Config(
-            app,
+            _EndsQuietly(app),
             ws="none",
             log_config=None,  # what is logged is the application's to arrange; warnings reach stderr either way
             access_log=False,

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
+_NOT_OWN = (os.path.dirname(__file__), os.path.dirname(os.__file__), "<")
+
+
 class _Failure(Exception):
     """The command ends with one line on stderr and an exit code."""
 
@@ -51,8 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: The arguments cannot be parsed (2), or ask for help or the version (0).
     """
-    options = _parser().parse_args(argv)
+    options = argparse.Namespace(command="")
     try:
+        options = _parser().parse_args(argv)
         options.run(options)
     except _Failure as failure:
         print(f"mcpinput {options.command}: {failure}", file=sys.stderr)
@@ -132,7 +136,7 @@ def _demo(options: argparse.Namespace) -> None:
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None
         if isinstance(cause, EOFError):
-            raise _Failure("the input ended before the demo did") from None
+            raise _Failure("the input ended before the demo did; 'mcpinput demo --yes' answers by itself") from None
         raise _Failure(_one_line(cause)) from error
     finally:
         listener.close()
@@ -200,7 +204,7 @@ def _application(target: str, hosts: list[str] | None) -> AsgiApp:
 def _load(target: str) -> Server | AsgiApp:
     module_name, _, path = target.partition(":")
     if not module_name or not path:
-        raise _Failure(f"{target!r} is not of the form MODULE:SERVER", 2)
+        raise _Failure(f"{target!r} is not of the form MODULE:SERVER, such as app:server for server in app.py", 2)
     if not sys.flags.safe_path and os.getcwd() not in sys.path:  # as python -m does
         sys.path.insert(0, os.getcwd())
     try:
@@ -230,7 +234,10 @@ def _load(target: str) -> Server | AsgiApp:
 
 def _failed(what: str, error: Exception) -> _Failure:
     frames = traceback.extract_tb(error.__traceback__)
-    return _Failure(f"{what} failed: {_one_line(error)} ({frames[-1].filename}, line {frames[-1].lineno})", 2)
+    # The user's own line: not the library's or the standard library's in which it ended.
+    own = [frame for frame in frames if "site-packages" in frame.filename or not frame.filename.startswith(_NOT_OWN)]
+    frame = (own or frames)[-1]
+    return _Failure(f"{what} failed: {_one_line(error)} ({frame.filename}, line {frame.lineno})", 2)
 
 
 if __name__ == "__main__":

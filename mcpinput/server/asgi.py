@@ -84,7 +84,7 @@ class AsgiApp:
         except _Disconnected:
             return
         try:
-            await _send(send, reply)
+            await _send(send, reply, close="upgrade" in headers)
         finally:
             reply.release()
 
@@ -107,11 +107,11 @@ class AsgiApp:
             if isinstance(answer, Reply):
                 return answer
             identity = answer
-        elif self._warn_credentials and ("authorization" in headers or "cookie" in headers):
+        if self._warn_credentials and ("authorization" in headers or "cookie" in headers):
             self._warn_credentials = False
             logger.warning(
                 "a request carries credentials, but every caller is admitted as the same one (ANONYMOUS): "
-                "give the server authenticate= and admission="
+                "give the server an admission= that tells callers apart"
             )
         if not is_json(headers.all(b"content-type")):
             return self._refuse(facts, 415, "content type", "Content-Type must be application/json")
@@ -124,6 +124,10 @@ class AsgiApp:
             return self._refuse(facts, 408, "body time", f"The body did not arrive within {BODY_SECONDS:.0f} seconds")
         if body is None:
             return self._refuse(facts, 413, "body size", f"The body is over {self._body_bytes} bytes")
+        if not body and "upgrade" in headers:
+            return self._refuse(
+                facts, 400, "upgrade", "Send the request without Upgrade: no other protocol is spoken here"
+            )
         return await self._dispatcher.dispatch(body, facts, identity)
 
     async def _identify(self, facts: TransportFacts) -> Identity | Reply:
@@ -181,11 +185,14 @@ def _path_below_root(scope: Mapping[str, Any]) -> str:
     return path
 
 
-async def _send(send: Send, reply: Reply) -> None:
+async def _send(send: Send, reply: Reply, *, close: bool) -> None:
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
     if reply.body and not any(name == b"content-type" for name, _ in headers):
         headers.append((b"content-type", b"application/json"))
     headers.append((b"content-length", str(len(reply.body)).encode()))
+    if close:
+        # Some servers take the body of a request with Upgrade for the next request. There must be none.
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
@@ -61,6 +62,18 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         self.popen.send_signal(number)
+
+    def wait_until_it_listens_no_more(self, url: str) -> None:
+        """Until a new connection is refused: the server has heard that it should end."""
+        parts = urlsplit(url)
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            try:
+                socket.create_connection((parts.hostname or "", parts.port or 80), timeout=1).close()
+            except OSError:
+                return
+            time.sleep(0.05)
+        raise AssertionError("it still listens")
 
     def end(self, typed: str = "") -> tuple[int, str, str]:
         """Exit code, the rest of the output, and stderr, once the process ended by itself; its input ends."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import socket
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.services.conftest import SECONDS, Process
-from tests.services.wire import NO_TLS, call, headers, meta
+from tests.services.wire import FORM, NO_TLS, call, headers, meta
 
 Run = Callable[..., Process]
 SERVE = ("-m", "mcpinput", "serve")
@@ -141,3 +145,68 @@ def test_example_admitted_without_its_key(run: Run) -> None:
     assert (code, out) == (2, "")
     assert err.startswith("mcpinput serve: calling __main__:build_server failed: KeyError: 'CATALOG_KEY' (")
     assert err.count("\n") == 1
+
+
+SLOW = (
+    "import asyncio\n"
+    "from mcpinput import Server\n"
+    "server = Server('slow', version='1')\n"
+    "@server.tool('slow')\n"
+    "async def slow(ctx):\n"
+    "    print('entered', flush=True)\n"
+    "    await asyncio.sleep(60)\n"
+)
+
+
+def test_a_second_signal_ends_what_is_still_running_without_noise(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    process = run(*SERVE, "slow:server", "--port", "0")
+    url = url_of(process)
+    params = {"name": "slow", "arguments": {}, "_meta": meta(FORM)}
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(
+            httpx.post,
+            url,
+            json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
+            headers=headers("tools/call", "slow"),
+            timeout=SECONDS,
+            trust_env=False,
+            verify=NO_TLS,
+        )
+        process.wait_for("entered\n")
+        process.signal(signal.SIGINT)
+        process.wait_until_it_listens_no_more(url)
+        process.signal(signal.SIGINT)
+        assert process.end() == (0, "", "")
+        assert waiting.result().status_code == 503
+
+
+def test_the_body_of_a_request_with_upgrade_is_no_second_request(run: Run) -> None:
+    """The HTTP server below takes what follows such a request for the next one; a proxy before it does not."""
+    process = run(*SERVE, "mcpinput._demo:server", "--port", "0")
+    url = httpx.URL(url_of(process))
+    message = {"jsonrpc": "2.0", "id": "smuggled", "method": "tools/list", "params": {"_meta": meta(FORM)}}
+    inner_body = json.dumps(message)
+    inner_headers = "".join(f"{name}: {value}\r\n" for name, value in headers("tools/list", None).items())
+    inner = (
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\n{inner_headers}Content-Length: {len(inner_body)}\r\n\r\n{inner_body}"
+    )
+    outer_headers = "".join(f"{name}: {value}\r\n" for name, value in headers("tools/list", None).items())
+    outer = (
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+        f"{outer_headers}Content-Length: {len(inner)}\r\n\r\n"
+    )
+    for pause in (0.0, 0.2):
+        with socket.create_connection((url.host, url.port or 80), timeout=SECONDS) as connection:
+            connection.sendall(outer.encode())
+            time.sleep(pause)
+            received = b""
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(inner.encode())
+                while chunk := connection.recv(65_536):
+                    received += chunk
+        assert b"smuggled" not in received
+        assert received.count(b"HTTP/1.1 ") <= 1
+    flows(str(url))
+    process.signal(signal.SIGTERM)
+    assert process.end()[0] == 0  # stderr has what uvicorn says of upgrades

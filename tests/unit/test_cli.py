@@ -75,7 +75,10 @@ def test_wrong_arguments(argv: list[str], words: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("target", ["shop", ":server", "shop:", ""])
 def test_target_needs_two_parts(run: Run, target: str) -> None:
-    assert run("serve", target) == (2, f"mcpinput serve: {target!r} is not of the form MODULE:SERVER")
+    assert run("serve", target) == (
+        2,
+        f"mcpinput serve: {target!r} is not of the form MODULE:SERVER, such as app:server for server in app.py",
+    )
 
 
 def test_no_such_module(run: Run) -> None:
