@@ -148,7 +148,8 @@ class ProtectionFailure(enum.StrEnum):
     ASK_KIND = "ask kind"
     """Sealed by a handler of the other kind (returned asks, replayed asks)."""
     TOO_LARGE = "too large"
-    KEY_GONE = "key gone"
+    NOT_JSON = "not json"
+    """The state to be sealed has no canonical form: a float, a foreign type, a lone surrogate, over a limit."""
     PROTECTOR_FAILED = "protector failed"
     UNAVAILABLE = "unavailable"
     """What protects state cannot be reached for now; the state may be perfectly good."""
@@ -194,6 +195,7 @@ class ProtectionKeyInUseError(InputError):
 # ---- raised by handlers ----
 
 _RESERVED_CODES: Final = (-32002, -32042)
+_LARGEST_CODE: Final = 2**53 - 1
 
 
 class McpError(InputError):
@@ -206,7 +208,8 @@ class McpError(InputError):
 
     Raises:
         TypeError: ``code`` is no int or ``message`` no str.
-        ValueError: ``code`` is reserved by the specification (basic/index, "Error Codes").
+        ValueError: ``code`` is reserved by the specification (basic/index, "Error Codes"), or beyond 2^53 - 1 either
+            way; or ``message`` has a lone surrogate.
     """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -214,6 +217,12 @@ class McpError(InputError):
             raise TypeError(f"code must be an int, not {type(code).__name__}")
         if not isinstance(message, str):
             raise TypeError(f"message must be a str, not {type(message).__name__}")
+        if abs(code) > _LARGEST_CODE:
+            raise ValueError("error code is beyond what every JSON reader takes as an integer (2^53 - 1)")
+        try:
+            message.encode()
+        except UnicodeEncodeError:
+            raise ValueError("message has a lone surrogate, so it cannot be sent") from None
         if code in _RESERVED_CODES or -32099 <= code <= -32020:
             raise ValueError(f"error code {code} is reserved by the specification; use one outside -32768 to -32000")
         super().__init__(message)

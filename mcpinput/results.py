@@ -199,7 +199,8 @@ class InputRequiredResultBuilder:
         """Gives JSON state for the framework to seal, in place of any state given before.
 
         It is sealed after the handler returned, and may then turn out not to fit: floats, size, the last round, or
-        expiry are a sanitized internal error, with nothing rolled back. ``ctx.can_seal(state)`` tells beforehand.
+        expiry are a sanitized internal error, with nothing rolled back. ``ctx.rounds_left`` and
+        ``ctx.expires_at`` tell part of that beforehand.
 
         Args:
             framework_request_state: A JSON value; None is null. A later change of it has no effect.
@@ -503,10 +504,7 @@ def tool_result(value: object) -> CompleteResult:
         return CompleteResult.from_tool_content(value)
     if _is_structured(value):
         return CompleteResult.from_structured(value)
-    raise TypeError(
-        f"a tool may return a str, JSON, a dataclass, a Struct, content blocks or a CompleteResult, "
-        f"not {type(value).__name__}"
-    )
+    raise _not_returnable("a tool may return a str, JSON, a dataclass, a Struct or content blocks", value)
 
 
 def _is_structured(value: object) -> bool:
@@ -534,7 +532,7 @@ def prompt_result(value: object) -> CompleteResult:
         return CompleteResult.from_prompt_messages([value])
     if isinstance(value, (list, tuple)):
         return CompleteResult.from_prompt_messages(value)
-    raise TypeError(f"a prompt may return a str, PromptMessage values or a CompleteResult, not {type(value).__name__}")
+    raise _not_returnable("a prompt may return a str or PromptMessage values", value)
 
 
 def resource_result(value: object, uri: str, mime_type: str | None = None) -> CompleteResult:
@@ -558,9 +556,16 @@ def resource_result(value: object, uri: str, mime_type: str | None = None) -> Co
         return CompleteResult.from_resource_contents([value])
     if isinstance(value, (list, tuple)):
         return CompleteResult.from_resource_contents(cast("Sequence[ResourceContents]", value))
-    raise TypeError(
-        f"a resource may return a str, bytes, resource contents or a CompleteResult, not {type(value).__name__}"
-    )
+    raise _not_returnable("a resource may return a str, bytes or resource contents", value)
+
+
+def _not_returnable(instead: str, value: object) -> TypeError:
+    hint = ""
+    if isinstance(value, InputRequiredResultBuilder):
+        hint = "; end the builder with .build()"
+    elif isinstance(value, InputRequest):
+        hint = "; to ask it, return input_required({key: request})"
+    return TypeError(f"{instead}, a CompleteResult or an InputRequiredResult, not {type(value).__name__}{hint}")
 
 
 def _of_kind(result: CompleteResult, kind: ResultKind) -> CompleteResult:

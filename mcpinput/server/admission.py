@@ -6,9 +6,12 @@ request is understood and says under which partition, principal and tenant it go
 
 from __future__ import annotations
 
+import enum
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from mcpinput.server.headers import Headers
@@ -17,11 +20,23 @@ __all__ = [
     "ANONYMOUS",
     "Admission",
     "AdmissionFacts",
+    "AdmissionHook",
+    "Authenticate",
     "Identity",
     "Refusal",
     "TransportFacts",
     "partition_of",
 ]
+
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.1
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # RFC 9110, section 5.5
+
+
+def _read_only(name: str, values: object) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{name} must be a mapping, not {type(values).__name__}")
+    return MappingProxyType(dict(values))
 
 
 def _check_text(name: str, value: object, *, required: bool = False) -> None:
@@ -47,7 +62,7 @@ class TransportFacts:
 
     headers: Headers | None
     peer: tuple[str, int] | None = None
-    scope: Mapping[str, Any] = field(default_factory=dict)
+    scope: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,7 +74,7 @@ class Identity:
         issuer: Who vouches for the subject.
         client: The client application, if known.
         scopes: What the caller was granted.
-        claims: Anything more that ``admission`` needs.
+        claims: Anything more that ``admission`` needs; kept as a read-only copy.
     """
 
     subject: str
@@ -72,6 +87,8 @@ class Identity:
         _check_text("subject", self.subject, required=True)
         _check_text("issuer", self.issuer)
         _check_text("client", self.client)
+        object.__setattr__(self, "scopes", tuple(self.scopes))
+        object.__setattr__(self, "claims", _read_only("claims", self.claims))
 
     def __repr__(self) -> str:
         return "<Identity>"
@@ -86,7 +103,7 @@ class Admission:
             its own: the one that all callers share.
         principal: The user on whose behalf the request runs.
         tenant: The customer to whom the data belongs.
-        extra: Anything that handlers want to find at ``ctx.admission.extra``.
+        extra: Anything that handlers want to find at ``ctx.admission.extra``; kept as a read-only copy.
 
     Raises:
         TypeError: A part is neither str nor None.
@@ -102,6 +119,7 @@ class Admission:
         _check_text("partition", self.partition)
         _check_text("principal", self.principal)
         _check_text("tenant", self.tenant)
+        object.__setattr__(self, "extra", _read_only("extra", self.extra))
 
     def __repr__(self) -> str:
         return "<Admission>"
@@ -125,9 +143,8 @@ class Refusal:
         for name, value in self.headers.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise TypeError("Refusal.headers must map str to str")
-            if not name.isascii() or any(char in name + value for char in "\r\n\0"):
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise ValueError("Refusal.headers has a name or value that no HTTP header can carry")
-            value.encode("latin-1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,26 +161,29 @@ class AdmissionFacts:
 
     transport: TransportFacts
     method: str
-    target: str | None
+    target: str | None = field(repr=False)
     protocol_version: str
-    meta: Mapping[str, Any]
+    meta: Mapping[str, Any] = field(repr=False)
 
 
-@final
-class _Anonymous:
-    __slots__ = ()
+class AnonymousType(enum.Enum):
+    """The type of :data:`ANONYMOUS`."""
+
+    ANONYMOUS = "anonymous"
 
     def __repr__(self) -> str:
         return "ANONYMOUS"
 
 
-ANONYMOUS: Final = _Anonymous()
+ANONYMOUS: Final = AnonymousType.ANONYMOUS
 """``admission=ANONYMOUS`` states that all callers are one: the partition is None for everybody."""
 
 Authenticate: TypeAlias = Callable[[TransportFacts], "Identity | Refusal | Awaitable[Identity | Refusal]"]
+"""The first door: a function or coroutine function."""
 AdmissionHook: TypeAlias = Callable[
     [AdmissionFacts, "Identity | None"], "Admission | Refusal | Awaitable[Admission | Refusal]"
 ]
+"""The second door: a function or coroutine function."""
 
 
 def partition_of(

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+_KNOWN: Final[dict[str, tuple[str, ...] | None]] = {
     "elicitation": ("form", "url"),
     "sampling": ("tools", "context"),
     "roots": (),
-    "extensions": (),
-    "experimental": (),
+    "extensions": None,
+    "experimental": None,
 }
+"""The members of each capability that must be objects; None: every member."""
 
 
 def malformed_capability(capabilities: Mapping[str, Any]) -> str | None:
@@ -27,9 +28,9 @@ def malformed_capability(capabilities: Mapping[str, Any]) -> str | None:
         value = capabilities[name]
         if not isinstance(value, dict):
             return name
-        for part in parts:
+        for part in value if parts is None else parts:
             if part in value and not isinstance(value[part], dict):
-                return f"{name}.{part}"
+                return f"{name}.{part}" if parts else f"a member of {name}"
     return None
 
 

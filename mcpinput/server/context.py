@@ -38,10 +38,11 @@ class RequestContext:
 
     __slots__ = (
         "_flow_id",
+        "_frozen_meta",
         "_frozen_state",
         "_maximum_rounds",
+        "_meta",
         "_opened",
-        "_params",
         "admission",
         "application_request_state",
         "endpoint_path",
@@ -61,10 +62,11 @@ class RequestContext:
     application_request_state: str | None
     round: int
     _flow_id: bytes | None
+    _frozen_meta: Mapping[str, Any]
     _frozen_state: JsonValue
     _maximum_rounds: int
+    _meta: Mapping[str, Any]
     _opened: OpenedState | None
-    _params: Mapping[str, Any]
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class RequestContext:
         endpoint_path: str,
         protocol_version: str,
         request_id: int | str,
-        params: Mapping[str, Any],
+        meta: Mapping[str, Any],
         admission: Admission,
         input_responses: InputResponses,
         application_request_state: str | None,
@@ -89,7 +91,7 @@ class RequestContext:
         put(self, "input_responses", input_responses)
         put(self, "application_request_state", application_request_state)
         put(self, "round", 0 if opened is None else opened.round)
-        put(self, "_params", params)
+        put(self, "_meta", meta)
         put(self, "_opened", opened)
         put(self, "_maximum_rounds", maximum_rounds)
         put(self, "_flow_id", None if opened is None else opened.flow_id)
@@ -108,26 +110,32 @@ class RequestContext:
     @property
     def meta(self) -> Mapping[str, Any]:
         """The request's ``_meta``."""
-        meta: Mapping[str, Any] = freeze(self._params["_meta"])
-        return meta
+        try:
+            return self._frozen_meta
+        except AttributeError:
+            meta: Mapping[str, Any] = freeze(self._meta)
+            object.__setattr__(self, "_frozen_meta", meta)
+            return meta
 
     @property
     def client_info(self) -> Mapping[str, Any] | None:
         """``clientInfo`` as the client sent it: for display and logs, never for decisions. None where absent."""
-        info: Mapping[str, Any] | None = freeze(self._params["_meta"].get(protocol.META_CLIENT_INFO))
-        return info
+        return self.meta.get(protocol.META_CLIENT_INFO)
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
         """What the client declares that it can be asked for."""
-        capabilities: Mapping[str, Any] = freeze(self._params["_meta"][protocol.META_CLIENT_CAPABILITIES])
+        capabilities: Mapping[str, Any] = self.meta[protocol.META_CLIENT_CAPABILITIES]
         return capabilities
 
     # ---- state ----
 
     @property
     def has_request_state(self) -> bool:
-        """Whether this is a retry that carries state of the operation's mode; tells a null state from none."""
+        """Whether this retry carries state that the handler gave; tells a null state from none.
+
+        An ask without state leaves this False on its retry: ``ctx.round > 0`` tells a FRAMEWORK_PROTECTED retry.
+        """
         return self.application_request_state is not None or (self._opened is not None and self._opened.has_state)
 
     @property
@@ -157,13 +165,16 @@ class RequestContext:
             raise LookupError("this request carries no framework state; see ctx.has_request_state")
         if type is None:
             return self.framework_request_state
-        return convert(self._opened.state, type)
+        return convert(self.framework_request_state, type)
 
     # ---- flow ----
 
     @property
     def rounds_left(self) -> int:
-        """How many more asks this flow may emit: the maximum less :attr:`round`."""
+        """How many more asks this flow may emit: the maximum less :attr:`round`.
+
+        In the modes NONE and APPLICATION_PROTECTED nobody counts, so it stays as it is.
+        """
         return max(0, self._maximum_rounds - self.round)
 
     @property

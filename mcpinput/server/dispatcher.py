@@ -20,6 +20,7 @@ from mcpinput import protocol
 from mcpinput._core.digest import message_digest
 from mcpinput.errors import (
     JsonError,
+    JsonErrorKind,
     JsonParseError,
     McpError,
     ProtectionFailure,
@@ -41,7 +42,7 @@ from mcpinput.server.registry import RequestStateMode
 
 if TYPE_CHECKING:
     from mcpinput.protection.state import OpenedState, SealedState, StateBoundary
-    from mcpinput.server.admission import AdmissionHook, Identity, TransportFacts
+    from mcpinput.server.admission import AdmissionHook, AnonymousType, Identity, TransportFacts
     from mcpinput.server.headers import Headers
     from mcpinput.server.observers import Interceptor, Observers
     from mcpinput.server.registry import Operation, Registry
@@ -50,7 +51,8 @@ logger = logging.getLogger("mcpinput")
 
 APPLICATION_STATE_BYTES: Final = 65_536
 REQUEST_ID_CHARACTERS: Final = 65_536
-"""A longer id could not be echoed in every answer that is within the response limit."""
+NAME_CHARACTERS: Final = 65_536
+"""Ids and URIs are repeated in answers, and those have to stay within the response limit."""
 _COMPLETE_KINDS: Final = {
     protocol.TOOLS_CALL: "tool",
     protocol.PROMPTS_GET: "prompt",
@@ -163,7 +165,7 @@ class Dispatcher:
         server_info: Mapping[str, Any],
         instructions: str | None,
         boundary: StateBoundary | None,
-        admission: AdmissionHook | Any,
+        admission: AdmissionHook | AnonymousType,
         observers: Observers,
         interceptors: Sequence[Interceptor],
         limits: Limits,
@@ -221,6 +223,10 @@ class Dispatcher:
         except _NotAdmitted as refused:
             self._observers.rejection(transport, Rejection(refused.refusal.status, None, "admission", method))
             return Reply(refused.refusal.status, b"", tuple(refused.refusal.headers.items()))
+        except Exception:  # a fault of this library: the client still gets an answer, and the log the reason
+            logger.exception("a request failed before its handler could answer")
+            self._observers.rejection(transport, Rejection(500, protocol.INTERNAL_ERROR, "internal error", method))
+            return Reply(500, _internal_error(request_id))
 
     # ---- before the handler ----
 
@@ -239,7 +245,7 @@ class Dispatcher:
         return message
 
     def _notification(self, message: Mapping[str, Any]) -> Reply:
-        # Nothing is ever done with one over HTTP: closing the response stream is what cancels a request.
+        # Nothing is ever done with one over HTTP: this revision defines none that a server would act upon.
         _check_jsonrpc(message)
         _method(message)
         return Reply(202, b"")
@@ -292,7 +298,7 @@ class Dispatcher:
             # A client of an older revision: whatever is wrong first, tell it which revision is spoken here.
             message = f"{message} (this server speaks protocol version {protocol.PROTOCOL_VERSION} only)"
             data = {"supported": list(protocol.SUPPORTED_VERSIONS)} | (data or {})
-        body = error_body(request_id, refused.code, message, data)
+        body = error_body(request_id, refused.code, message, data, self._limits)
         return Reply(refused.status, body, refused.headers)
 
     # ---- lists ----
@@ -422,7 +428,7 @@ class Dispatcher:
             endpoint_path=self._path,
             protocol_version=protocol.PROTOCOL_VERSION,
             request_id=request.id,
-            params=request.params,
+            meta=request.params["_meta"],
             admission=admission,
             input_responses=responses,
             application_request_state=application_state,
@@ -430,6 +436,9 @@ class Dispatcher:
             maximum_rounds=0 if self._boundary is None else self._boundary.maximum_rounds,
         )
         for drop in dropped:
+            logger.debug(
+                "%s %r is not shown %d input responses: %s", operation.kind, operation.name, len(drop.keys), drop.reason
+            )
             self._observers.dropped(ctx, drop)
         self._observers.request(ctx)
         sealed: SealedState | None = None
@@ -452,7 +461,7 @@ class Dispatcher:
             if sealed is not None:
                 sealed.release()
             failed = self._failed(error, operation)
-            body = error_body(request.id, failed.code, failed.message, failed.data)
+            body = error_body(request.id, failed.code, failed.message, failed.data, self._limits)
             self._observers.outcome(ctx, Outcome("error", failed.status, failed.code, failed.failure))
             return Reply(failed.status, body)
         self._observers.outcome(ctx, Outcome(kind, 200))
@@ -513,8 +522,6 @@ class Dispatcher:
                     headers=(("retry-after", "1"),),
                 ) from None
             raise _bad_state(failure) from None
-        except JsonError:  # the parameters are too large for their digest
-            raise _bad_state(RequestStateProtectionError(ProtectionFailure.PARAMETERS)) from None
 
     # ---- the handler ----
 
@@ -524,7 +531,7 @@ class Dispatcher:
             parts: tuple[Any, ...] = (ctx, arguments) if operation.takes_arguments else (ctx,)
             if operation.is_async:
                 return await handler(*parts)
-            answer = await asyncio.to_thread(handler, *parts)
+            answer = await asyncio.to_thread(_in_thread, handler, *parts)
             return await answer if inspect.isawaitable(answer) else answer
 
         call = innermost
@@ -597,11 +604,19 @@ class Dispatcher:
             result["requestState"] = sealed.token
             return result, sealed
         if ask.has_framework_request_state:
-            self._application_error(operation, f"gave framework state, but its mode is {operation.mode.name}")
+            self._application_error(
+                operation,
+                f"gave framework state, but its mode is {operation.mode.name}; "
+                "register it with request_state=RequestStateMode.FRAMEWORK_PROTECTED",
+            )
         state = ask.application_request_state
         if state is not None:
             if operation.mode is RequestStateMode.NONE:
-                self._application_error(operation, "gave application state, but its mode is NONE")
+                self._application_error(
+                    operation,
+                    "gave application state, but its mode is NONE; "
+                    "register it with request_state=RequestStateMode.APPLICATION_PROTECTED",
+                )
             if len(state.encode()) > APPLICATION_STATE_BYTES:
                 self._application_error(operation, f"gave application state of over {APPLICATION_STATE_BYTES} bytes")
             result["requestState"] = state
@@ -630,15 +645,19 @@ class Dispatcher:
                 flow_id=ctx.flow_id,
             )
         except RequestStateProtectionError as failure:
-            logger.error("%s %r: its state could not be sealed: %s", operation.kind, operation.name, failure.reason)
+            hint = ""
+            if failure.reason is ProtectionFailure.ROUND:
+                hint = f" (it has asked {ctx.round} times, the maximum; see ctx.rounds_left before asking again)"
+            logger.error(
+                "%s %r: its state could not be sealed: %s%s", operation.kind, operation.name, failure.reason, hint
+            )
             raise _Failed(
                 protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=failure.reason
             ) from None
         except JsonError as error:
             logger.error("%s %r: its state could not be sealed: %s", operation.kind, operation.name, error)
-            raise _Failed(
-                protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=ProtectionFailure.TOO_LARGE
-            ) from None
+            reason = ProtectionFailure.TOO_LARGE if error.kind is JsonErrorKind.SIZE else ProtectionFailure.NOT_JSON
+            raise _Failed(protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=reason) from None
 
     def _application_error(self, operation: Operation, what: str) -> NoReturn:
         logger.error("%s %r %s", operation.kind, operation.name, what)
@@ -654,6 +673,14 @@ class Dispatcher:
             "_meta": self._meta if meta is None else {**meta, **self._meta},
         }
         return dump({"jsonrpc": protocol.JSONRPC_VERSION, "id": request_id, "result": result}, limits=self._limits)
+
+
+def _in_thread(handler: Callable[..., Any], *parts: Any) -> Any:
+    try:
+        return handler(*parts)
+    except StopIteration as error:
+        # A future cannot carry it: whoever awaits the thread would wait for ever.
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 def _is_cancelled() -> bool:
@@ -751,7 +778,7 @@ def _check_version(version: str) -> None:
             400,
             protocol.UNSUPPORTED_PROTOCOL_VERSION,
             f"Unsupported protocol version: {_short(version)}; supported: {', '.join(protocol.SUPPORTED_VERSIONS)}",
-            {"supported": list(protocol.SUPPORTED_VERSIONS), "requested": version},
+            {"supported": list(protocol.SUPPORTED_VERSIONS), "requested": _short(version)},
             reason="protocol version",
         )
 
@@ -764,9 +791,13 @@ def _check_target(headers: Headers | None, method: str, params: Mapping[str, Any
     if member is None:
         return
     name = params.get(member)
-    if not isinstance(name, str):
-        what = "must be a string" if member in params else "is missing"
-        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: {member} {what}", reason="params")
+    if not isinstance(name, str) or len(name) > NAME_CHARACTERS:
+        problem = "is missing"
+        if isinstance(name, str):
+            problem = f"has over {NAME_CHARACTERS} characters"
+        elif member in params:
+            problem = "must be a string"
+        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: {member} {problem}", reason="params")
     if headers is not None and not mirrors_encoded(headers.one(b"mcp-name"), name):
         raise _header_mismatch("Mcp-Name", f"params.{member}")
 
@@ -853,19 +884,28 @@ def _tool_error(error: ToolError) -> CompleteResult:
     return CompleteResult.from_tool_content(error.content, is_error=True)
 
 
-def error_body(request_id: int | str | None, code: int, message: str, data: Any = None) -> bytes:
-    head: dict[str, Any] = {"jsonrpc": protocol.JSONRPC_VERSION}
-    if request_id is not None:
-        head["id"] = request_id
+def error_body(
+    request_id: int | str | None, code: int, message: str, data: Any = None, limits: Limits | None = None
+) -> bytes:
+    """One JSON-RPC error. What cannot be written of it must not cost the client the rest: detail goes first."""
     error: dict[str, Any] = {"code": code, "message": message}
-    if data is None:
-        return dump({**head, "error": error})
-    try:
-        return dump({**head, "error": {**error, "data": data}})
-    except JsonError as refused:  # detail that cannot be written must not cost the client the error itself
-        logger.error("data of error %s cannot be written: %s", code, refused)
-        return dump({**head, "error": error})
+    head = _head(request_id)
+    for attempt in (error,) if data is None else ({**error, "data": data}, error):
+        try:
+            return dump({**head, "error": attempt}, limits=limits or Limits())
+        except JsonError as refused:
+            logger.error("error %s cannot be written as it is: %s", code, refused)
+    return _internal_error(request_id)
 
 
-def _internal_error(request_id: int | str) -> bytes:
-    return error_body(request_id, protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE)
+def _internal_error(request_id: int | str | None) -> bytes:
+    error = {"code": protocol.INTERNAL_ERROR, "message": protocol.INTERNAL_ERROR_MESSAGE}
+    return dump(
+        {**_head(request_id), "error": error}
+    )  # fixed text and a short id: within any response that could be sent
+
+
+def _head(request_id: int | str | None) -> dict[str, Any]:
+    if request_id is None:
+        return {"jsonrpc": protocol.JSONRPC_VERSION}
+    return {"jsonrpc": protocol.JSONRPC_VERSION, "id": request_id}

@@ -130,7 +130,9 @@ def is_loopback(name: str) -> bool:
     if name == "localhost":
         return True
     try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
+        if name.startswith("["):
+            return name.endswith("]") and ipaddress.IPv6Address(name[1:-1]).is_loopback
+        return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
 

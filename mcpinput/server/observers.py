@@ -101,7 +101,7 @@ class Observer:
 class Observers:
     """All observers of one server, with their methods looked up once."""
 
-    __slots__ = ("_dropped", "_limiter", "_outcome", "_rejection", "_request", "watches")
+    __slots__ = ("_dropped", "_limiter", "_outcome", "_rejection", "_request")
 
     def __init__(self, observers: Iterable[object]) -> None:
         observers = list(observers)
@@ -110,7 +110,6 @@ class Observers:
         self._dropped: Final = _methods(observers, "on_dropped")
         self._rejection: Final = _methods(observers, "on_rejection")
         self._limiter: Final = LogLimiter()
-        self.watches: Final = bool(observers)
         for observer in observers:
             if not any(callable(getattr(observer, name, None)) for name in _EVENTS):
                 raise TypeError(f"observers: {type(observer).__name__} has none of the methods {', '.join(_EVENTS)}")
@@ -149,7 +148,9 @@ def _tell(methods: tuple[Callable[..., None], ...], *event: object) -> None:
     for method in methods:
         try:
             method(*event)
-        except Exception:  # an observer must not change what a client gets
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # an observer must not change what a client gets, nor keep a key reserved
             logger.exception("an observer failed; the request goes on")
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpinput.json import dump, parse
+from mcpinput.protocol import is_reserved_meta_key
 from mcpinput.requests import InputRequestDeclaration, Requirement, declared_input_requests
 from mcpinput.server.schemas import CompiledSchema
 from mcpinput.server.uris import UriTemplate, is_template
 
 if TYPE_CHECKING:
-    from mcpinput.requests import InputRequest, InputRequestType
+    from mcpinput.requests import InputRequest
 
 __all__ = [
     "Handler",
@@ -134,7 +134,6 @@ class Operation:
         takes_arguments: Whether it takes ``arguments`` after ``ctx``.
         declarations: What it may ask for.
         required: Capabilities of its REQUIRED declarations.
-        conditional: Capabilities of its CONDITIONAL declarations.
         mode: Its request-state mode.
         schema: Compiled input schema of a tool.
         required_arguments: Names of a prompt's required arguments.
@@ -150,7 +149,6 @@ class Operation:
     takes_arguments: bool
     declarations: tuple[InputRequestDeclaration, ...]
     required: tuple[Mapping[str, Any], ...]
-    conditional: tuple[Mapping[str, Any], ...]
     mode: RequestStateMode
     entry: Mapping[str, Any]
     schema: CompiledSchema | None = None
@@ -179,36 +177,21 @@ class Registry:
     resources: dict[str, Operation] = field(default_factory=dict)
     templates: dict[str, Operation] = field(default_factory=dict)
 
-    def add(self, registration: Registration) -> Operation:
-        """Checks and adds a registration.
+    def add(self, operation: Operation) -> None:
+        """Adds an operation that :func:`operation_of` has made.
 
         Raises:
-            TypeError: A part has the wrong type, or the handler takes other parameters than ``(ctx)`` or
-                ``(ctx, arguments)``.
-            ValueError: A name is taken or cannot be used, or a schema or template is not valid.
+            ValueError: The name is taken.
         """
-        match registration:
-            case ToolRegistration():
-                operation, table = _tool(registration), self.tools
-            case PromptRegistration():
-                operation, table = _prompt(registration), self.prompts
-            case ResourceRegistration():
-                operation = _resource(registration)
-                table = self.resources if operation.template is None else self.templates
-            case _:
-                raise TypeError(f"a registration is needed, not {type(registration).__name__}")
+        table = self._table(operation)
         if operation.name in table:
             raise ValueError(f"{operation.kind} {operation.name!r} is registered already")
-        for declaration in operation.declarations:
-            if declaration.deprecated:
-                warnings.warn(
-                    f"{operation.kind} {operation.name!r}: {declaration.json_rpc_method} is deprecated in revision "
-                    "2026-07-28; ask by elicitation where you can",
-                    DeprecationWarning,
-                    stacklevel=4,
-                )
         table[operation.name] = operation
-        return operation
+
+    def _table(self, operation: Operation) -> dict[str, Operation]:
+        if operation.kind == "resource":
+            return self.resources if operation.template is None else self.templates
+        return self.tools if operation.kind == "tool" else self.prompts
 
     def resource(self, uri: str) -> tuple[Operation, dict[str, str]] | None:
         """The resource that a URI addresses, with its variables: an exact URI first, then templates in their order."""
@@ -222,15 +205,28 @@ class Registry:
                 return operation, variables
         return None
 
-    def asks_for(self, kind: InputRequestType) -> bool:
-        """Whether any operation may ask for a kind of input."""
-        tables = (self.tools, self.prompts, self.resources, self.templates)
-        return any(
-            declaration.input_request_type is kind
-            for table in tables
-            for operation in table.values()
-            for declaration in operation.declarations
-        )
+    def __iter__(self) -> Iterator[Operation]:
+        for table in (self.tools, self.prompts, self.resources, self.templates):
+            yield from table.values()
+
+
+def operation_of(registration: Registration) -> Operation:
+    """Checks a registration.
+
+    Raises:
+        TypeError: A part has the wrong type, or the handler takes other parameters than ``(ctx)`` or
+            ``(ctx, arguments)``.
+        ValueError: A name, schema or template cannot be used, or ``metadata`` has a key that the specification
+            reserves.
+    """
+    match registration:
+        case ToolRegistration():
+            return _tool(registration)
+        case PromptRegistration():
+            return _prompt(registration)
+        case ResourceRegistration():
+            return _resource(registration)
+    raise TypeError(f"a registration is needed, not {type(registration).__name__}")
 
 
 def _tool(registration: ToolRegistration) -> Operation:
@@ -287,11 +283,13 @@ def _resource(registration: ResourceRegistration) -> Operation:
 
 
 def _entry(registration: _Common, entry: dict[str, Any]) -> dict[str, Any]:
-    if registration.title is not None:
-        entry["title"] = registration.title
-    if registration.description is not None:
-        entry["description"] = registration.description
+    for member, text in (("title", registration.title), ("description", registration.description)):
+        if text is not None:
+            entry[member] = checked_text(f"{entry['name']!r}: {member}", text)
     if registration.metadata is not None:
+        for key in registration.metadata:
+            if isinstance(key, str) and is_reserved_meta_key(key):
+                raise ValueError(f"{entry['name']!r}: metadata key {key!r} is reserved by the specification")
         entry["_meta"] = dict(registration.metadata)
     return entry
 
@@ -303,6 +301,8 @@ def _operation(registration: _Common, kind: str, name: str, entry: dict[str, Any
         raise TypeError(f"{label}: the handler must be callable, not {type(handler).__name__}")
     if not isinstance(registration.request_state, RequestStateMode):
         raise TypeError(f"{label}: request_state must be a RequestStateMode")
+    if isinstance(registration.input_requests, InputRequestDeclaration):
+        raise TypeError(f"{label}: input_requests must be a list of InputRequestDeclaration, not a single one")
     declarations = (*registration.input_requests, *declared_input_requests(handler))
     for declaration in declarations:
         if not isinstance(declaration, InputRequestDeclaration):
@@ -317,7 +317,6 @@ def _operation(registration: _Common, kind: str, name: str, entry: dict[str, Any
         takes_arguments=_takes_arguments(label, handler),
         declarations=declarations,
         required=tuple(d.capabilities for d in declarations if d.requirement is Requirement.REQUIRED),
-        conditional=tuple(d.capabilities for d in declarations if d.requirement is Requirement.CONDITIONAL),
         mode=registration.request_state,
         # Written and read again: what cannot go on the wire is refused here, and later changes have no effect.
         entry=parse(dump(entry)),  # type: ignore[arg-type]  # an object gives an object
@@ -328,27 +327,43 @@ def _operation(registration: _Common, kind: str, name: str, entry: dict[str, Any
 def _is_async(handler: Handler) -> bool:
     while isinstance(handler, functools.partial):
         handler = handler.func
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+    call = getattr(handler, "__call__", None)  # noqa: B004 - an object whose call is a coroutine function
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
 def _takes_arguments(label: str, handler: Handler) -> bool:
+    """Whether a handler takes ``arguments``. The name counts: other parameters may get a meaning of their own."""
     signature = inspect.signature(handler)
-    for arguments in (("ctx", "arguments"), ("ctx",)):
-        try:
-            signature.bind(*arguments)
-        except TypeError:
-            continue
-        return len(arguments) == 2
-    raise TypeError(f"{label}: the handler must take (ctx) or (ctx, arguments), not {signature}")
+    match list(signature.parameters.values()):
+        case [ctx] if ctx.kind in _POSITIONAL:
+            return False
+        case [ctx, arguments] if ctx.kind in _POSITIONAL and arguments.kind in _POSITIONAL:
+            if arguments.name == "arguments":
+                return True
+    raise TypeError(f"{label}: the handler must take (ctx) or (ctx, arguments), by these names, not {signature}")
+
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _name(what: str, name: object) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{what}: the name must be a str, not {type(name).__name__}")
-    if not name:
+    text = checked_text(f"{what}: the name", name)
+    if not text:
         raise ValueError(f"{what}: the name must not be empty")
+    return text
+
+
+def checked_text(what: str, text: object) -> str:
+    """A str that can be sent.
+
+    Raises:
+        TypeError: No str.
+        ValueError: It has a lone surrogate.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     try:
-        name.encode()
+        text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{what}: the name has a lone surrogate") from None
-    return name
+        raise ValueError(f"{what} has a lone surrogate") from None
+    return text

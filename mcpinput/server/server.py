@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -22,13 +23,16 @@ from mcpinput.server.registry import (
     RequestStateMode,
     ResourceRegistration,
     ToolRegistration,
+    checked_text,
+    operation_of,
 )
 
 if TYPE_CHECKING:
     from mcpinput.protection.config import ProtectionConfig
     from mcpinput.protection.manager import ProtectionKeyringManager
     from mcpinput.requests import InputRequestDeclaration
-    from mcpinput.server.admission import AdmissionHook, Authenticate
+    from mcpinput.server.admission import AdmissionHook, AnonymousType, Authenticate
+    from mcpinput.server.registry import Operation
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
@@ -40,7 +44,8 @@ class Server:
         name: Name of the service, shown to clients. Replicas of one service must share it (or
             ``ProtectionConfig(audience=...)``): state is bound to it.
         version: Version of the service, shown to clients.
-        path: The endpoint's path. Normalised once: no trailing slash.
+        path: The endpoint's path. Normalised once: no trailing slash. Mounted under ``/api``, a server of path ``/mcp``
+            is at ``/api/mcp``: what stands before the mount is no part of this path, nor of what state is bound to.
         title: Name for people.
         instructions: Hints for the model.
         protection: How FRAMEWORK_PROTECTED state is sealed; needed where an operation uses that mode.
@@ -70,7 +75,7 @@ class Server:
         instructions: str | None = None,
         protection: ProtectionConfig | None = None,
         authenticate: Authenticate | None = None,
-        admission: AdmissionHook | Any | None = None,
+        admission: AdmissionHook | AnonymousType | None = None,
         observers: Iterable[object] = (),
         interceptors: Iterable[Interceptor] = (),
         limits: Limits | None = None,
@@ -78,8 +83,15 @@ class Server:
         allowed_origins: Iterable[str] | None = None,
     ) -> None:
         for argument, text in (("name", name), ("version", version)):
-            if not isinstance(text, str) or not text:
-                raise TypeError(f"{argument} must be a nonempty str")
+            if not checked_text(argument, text):
+                raise ValueError(f"{argument} must not be empty")
+        for argument, optional in (("title", title), ("instructions", instructions)):
+            if optional is not None:
+                checked_text(argument, optional)
+        interceptors = tuple(interceptors)
+        for interceptor in interceptors:
+            if not callable(interceptor):
+                raise TypeError(f"interceptors must hold callables, not {type(interceptor).__name__}")
         self.name: Final = name
         self.version: Final = version
         self.path: Final = normalised_path(path)
@@ -107,7 +119,7 @@ class Server:
             boundary=self._boundary,
             admission=ANONYMOUS if admission is None else admission,
             observers=self._observers,
-            interceptors=tuple(interceptors),
+            interceptors=interceptors,
             limits=self._limits,
         )
 
@@ -125,14 +137,23 @@ class Server:
             ValueError: A name is taken, a schema or template is not valid, or the mode is FRAMEWORK_PROTECTED and the
                 server has no protection.
         """
-        if registration.request_state is RequestStateMode.FRAMEWORK_PROTECTED and self._boundary is None:
+        operation = operation_of(registration)
+        if operation.mode is RequestStateMode.FRAMEWORK_PROTECTED and self._boundary is None:
             raise ValueError(
-                "request_state=FRAMEWORK_PROTECTED needs Server(protection=...); "
+                f"{operation.kind} {operation.name!r}: request_state=FRAMEWORK_PROTECTED needs Server(protection=...); "
                 "ProtectionConfig.ephemeral() suits one process"
             )
-        self._registry.add(registration)
         if self._served:
-            self._check_admission()
+            self._check_admission(operation)
+        self._registry.add(operation)
+        for declaration in operation.declarations:
+            if declaration.deprecated:
+                warnings.warn(
+                    f"{operation.kind} {operation.name!r}: {declaration.json_rpc_method} is deprecated in revision "
+                    "2026-07-28; ask by elicitation where you can",
+                    DeprecationWarning,
+                    stacklevel=3,
+                )
 
     def tool(
         self,
@@ -151,6 +172,8 @@ class Server:
 
         The name is the function's where left out, the description its docstring.
         """
+
+        _refuse_bare(name, "tool")
 
         def register(handler: _Handler) -> _Handler:
             self.add(
@@ -183,6 +206,8 @@ class Server:
         metadata: Mapping[str, Any] | None = None,
     ) -> Callable[[_Handler], _Handler]:
         """Registers the decorated function as a prompt. Arguments as in :class:`PromptRegistration`."""
+
+        _refuse_bare(name, "prompt")
 
         def register(handler: _Handler) -> _Handler:
             self.add(
@@ -218,6 +243,8 @@ class Server:
         Arguments as in :class:`ResourceRegistration`.
         """
 
+        _refuse_bare(uri, "resource")
+
         def register(handler: _Handler) -> _Handler:
             self.add(
                 ResourceRegistration(
@@ -247,7 +274,10 @@ class Server:
         """
         manager = None if self._boundary is None else self._boundary.keyring_manager
         if manager is None:
-            raise LookupError("this server has no keyring: it has no protection, or a protector of its own")
+            raise LookupError(
+                "this server has no keyring: it needs Server(protection=ProtectionConfig(keyring=...)), "
+                "without a protector of its own"
+            )
         return manager
 
     def asgi(self, *, allowed_hosts: Iterable[str] | None = None) -> AsgiApp:
@@ -262,8 +292,8 @@ class Server:
             ValueError: ``admission`` is missing where something depends on who is calling, or an entry of
                 ``allowed_hosts`` is no host.
         """
+        self._check_admission(*self._registry)
         self._served = True
-        self._check_admission()
         return AsgiApp(
             dispatcher=self._dispatcher,
             endpoint_path=self.path,
@@ -274,7 +304,7 @@ class Server:
             warn_credentials=self._admission is None or self._admission is ANONYMOUS,
         )
 
-    def _check_admission(self) -> None:
+    def _check_admission(self, *operations: Operation) -> None:
         if self._admission is not None:
             return
         cause = None
@@ -282,13 +312,22 @@ class Server:
             cause = "it has authenticate="
         elif self._protection is not None and not self._protection.is_ephemeral:
             cause = "its protection is not ephemeral"
-        elif self._registry.asks_for(InputRequestType.ELICITATION_URL):
+        elif any(map(_asks_for_url, operations)):
             cause = "an operation asks the person to visit a URL"
         if cause is not None:
             raise ValueError(
                 f"Server {self.name!r} needs admission=, because {cause}; "
                 "admission=ANONYMOUS states that all callers are one"
             )
+
+
+def _refuse_bare(name: object, decorator: str) -> None:
+    if callable(name):
+        raise TypeError(f"write @server.{decorator}(...) with parentheses: without them nothing is registered")
+
+
+def _asks_for_url(operation: Operation) -> bool:
+    return any(d.input_request_type is InputRequestType.ELICITATION_URL for d in operation.declarations)
 
 
 def normalised_path(path: str) -> str:

@@ -103,7 +103,10 @@ class Client:
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
-            return incoming.pop(0) if incoming else {"type": "http.disconnect"}
+            if incoming:
+                return incoming.pop(0)
+            await asyncio.Event().wait()  # the client is still there, waiting for its answer
+            raise AssertionError("never")
 
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)

@@ -106,6 +106,8 @@ def test_loopback_hosts_are_served(client: Client, host: bytes) -> None:
         b"[::2]",
         b"::1",
         b"2130706433",
+        b"[127.0.0.1]",
+        b"[localhost]",
         b"",
         b"local host",
         b"localhost, localhost",
@@ -200,7 +202,11 @@ def test_with_every_host_no_origin_is_own() -> None:
         ("admission", 7, TypeError),
         ("authenticate", "x", TypeError),
         ("observers", [object()], TypeError),
-        ("name", "", TypeError),
+        ("name", "", ValueError),
+        ("name", "\ud800", ValueError),
+        ("title", 5, TypeError),
+        ("instructions", b"x", TypeError),
+        ("interceptors", [5], TypeError),
         ("version", None, TypeError),
     ],
 )
@@ -218,6 +224,16 @@ def test_path_and_method(client: Client, recorder: Recorder) -> None:
         response = client.send(b"", pairs(client), http_method=method)
         assert (response.status, response.header(b"allow")) == (405, b"POST")
     assert recorder.rejections[-1].reason == "http method"
+
+
+def test_after_a_request_with_upgrade_the_connection_is_closed(client: Client) -> None:
+    """Some servers take its body for the next request, so there must be none."""
+    response = client.send(body(), pairs(client, upgrade=b"h2c"))
+    assert (response.status, response.header(b"connection")) == (200, b"close")
+    lost = client.send(b"", pairs(client, upgrade=b"h2c"))
+    assert (lost.status, lost.header(b"connection")) == (400, b"close")
+    assert b"Upgrade" in lost.body
+    assert client.send(body(), pairs(client)).header(b"connection") is None
 
 
 def test_below_a_mount_the_path_is_the_rest(client: Client) -> None:
@@ -486,6 +502,8 @@ CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
         ({"_meta": {**meta(), CAPABILITIES_KEY: []}}, CAPABILITIES_KEY),
         ({"_meta": {**meta(), CAPABILITIES_KEY: None}}, CAPABILITIES_KEY),
         ({"_meta": {**meta(), "io.modelcontextprotocol/clientInfo": "x"}}, "clientInfo"),
+        ({"_meta": meta({"extensions": {"a": 5}})}, "extensions"),
+        ({"_meta": meta({"experimental": []})}, "experimental"),
         *(({"_meta": {**meta(), "progressToken": token}}, "progressToken") for token in (1.5, None, True, {}, [])),
     ],
 )
@@ -566,13 +584,17 @@ def test_names_outside_ascii_come_encoded(client: Client) -> None:
 
 
 def test_unsupported_versions(client: Client) -> None:
-    for version in ("2025-11-25", "1900-01-01", "x" * 100_000):
+    for version in ("2025-11-25", "1900-01-01", "x" * 64):
         params = {"name": "greet", "_meta": {**meta(), VERSION_KEY: version}}
         response = client.request("tools/call", params, headers={b"mcp-protocol-version": version.encode()})
         assert (response.status, response.error["code"]) == (400, -32022)
         assert response.error["data"] == {"supported": ["2026-07-28"], "requested": version}
         mismatch = client.request("tools/call", params)
         assert mismatch.error["code"] == -32020
+    long = "x" * 5_000_000
+    params = {"name": "greet", "_meta": {**meta(), VERSION_KEY: long}}
+    response = client.request("tools/call", params, headers={b"mcp-protocol-version": long.encode()})
+    assert response.error["data"] == {"supported": ["2026-07-28"], "requested": "x" * 64 + "…"}
 
 
 def test_an_older_client_is_told_which_revision_is_spoken(client: Client) -> None:
@@ -617,8 +639,11 @@ def test_unknown_operations(client: Client) -> None:
     assert (prompt.status, prompt.error["code"]) == (400, -32602)
     resource = client.read_resource("other://x")
     assert (resource.status, resource.error["code"], resource.error["data"]) == (400, -32602, {"uri": "other://x"})
-    huge = client.read_resource("other://" + "x" * 5_000_000)
+    longest = "other://" + "x" * (65_536 - 8)
+    assert client.read_resource(longest).error["data"] == {"uri": longest}
+    huge = client.read_resource(longest + "x")
     assert (huge.status, huge.error["code"]) == (400, -32602)
+    assert "65536" in huge.error["message"]
 
 
 @pytest.mark.parametrize("arguments", [[], "x", 7, None, True])

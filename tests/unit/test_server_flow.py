@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 from decimal import Decimal
@@ -191,6 +192,31 @@ def test_state_comes_back_canonical_and_typed() -> None:
     assert expires_at.tzinfo is not None
     with pytest.raises(TypeError, match="copy"):
         state["count"] = 11
+
+
+def test_typed_state_is_no_way_to_change_the_verified_one() -> None:
+    server = Server("s", version="1", protection=ProtectionConfig.ephemeral())
+    seen: list[Any] = []
+
+    @server.tool("t", request_state=FRAMEWORK)
+    async def t(ctx: RequestContext) -> Any:
+        if not ctx.has_request_state:
+            return input_required(framework_request_state={"list": [1], "object": {"a": 1}})
+        for change in (
+            lambda: ctx.state(dict)["list"].append(9),
+            lambda: ctx.state(dict)["object"].update(a=9),
+            lambda: ctx.state(dict[str, Any])["list"].append(9),
+        ):
+            with contextlib.suppress(TypeError):
+                change()
+        ctx.state(dict[str, list[int] | dict[str, int]])["list"].append(9)  # type: ignore[union-attr]
+        seen.append((ctx.framework_request_state, ctx.state()))
+        return "ok"
+
+    client = Client(server.asgi())
+    state = client.call_tool("t", id=1).result["requestState"]
+    client.call_tool("t", id=2, state=state)
+    assert seen == [({"list": [1], "object": {"a": 1}},) * 2]
 
 
 @pytest.mark.parametrize("value", [None, False, 0, "", [], {}, "x", [1, {"a": None}]])
@@ -650,6 +676,10 @@ def test_errors_of_handlers() -> None:
     async def bad_data(ctx: RequestContext) -> Any:
         raise McpError(7, "busy", {"after": float("inf")})
 
+    @server.tool("long")
+    async def long(ctx: RequestContext) -> Any:
+        raise McpError(7, "x" * 5_000_000)
+
     @server.tool("crash")
     async def crash(ctx: RequestContext) -> Any:
         raise RuntimeError("password=hunter2")
@@ -667,8 +697,18 @@ def test_errors_of_handlers() -> None:
         {"code": 7, "message": "busy", "data": {"after": Decimal("1.50")}},
     )
     assert client.call_tool("bad_data").error == {"code": 7, "message": "busy"}
-    for crashed in (client.call_tool("crash"), client.get_prompt("prompt_error")):
+    for crashed in (client.call_tool("crash"), client.call_tool("long"), client.get_prompt("prompt_error")):
         assert (crashed.status, crashed.error) == (200, {"code": -32603, "message": "Internal error"})
+
+
+def test_a_builder_that_was_not_ended_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("s", version="1")
+    server.tool("builder", input_requests=[FORM])(lambda ctx: InputRequiredResult.with_input_request("k", ask_form()))
+    server.tool("request", input_requests=[FORM])(lambda ctx: ask_form())
+    client = Client(server.asgi())
+    assert client.call_tool("builder").error["code"] == client.call_tool("request").error["code"] == -32603
+    assert ".build()" in caplog.text
+    assert "input_required({key: request})" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -831,6 +871,35 @@ def test_a_handler_that_means_to_end_the_process_ends_its_request(error: BaseExc
     server.tool("crash")(crash if in_thread else crash_on_the_loop)
     response = Client(server.asgi()).call_tool("crash")
     assert (response.status, response.error) == (200, {"code": -32603, "message": "Internal error"})
+
+
+def test_a_handler_in_a_thread_that_runs_out_of_items_still_answers() -> None:
+    """A future cannot carry StopIteration; the request would never end."""
+    server = Server("s", version="1")
+
+    @server.tool("next")
+    def find(ctx: RequestContext, arguments: dict[str, Any]) -> Any:
+        return next(item for item in [1, 2] if item == arguments.get("wanted"))
+
+    client = Client(server.asgi())
+    assert client.call_tool("next", {"wanted": 3}).error == {"code": -32603, "message": "Internal error"}
+    assert client.call_tool("next", {"wanted": 2}).result["structuredContent"] == 2
+
+
+def test_a_fault_of_the_library_itself_is_answered_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    server, _ = price_server(observer=recorder)
+
+    def fails(*parts: Any) -> Any:
+        raise AssertionError("a fault")
+
+    monkeypatch.setattr("mcpinput.server.dispatcher._input_responses", fails)
+    response = Client(server.asgi()).call_tool("set_price", {}, id="x")
+    assert (response.status, response.json) == (
+        500,
+        {"jsonrpc": "2.0", "id": "x", "error": {"code": -32603, "message": "Internal error"}},
+    )
+    assert recorder.rejections[-1].reason == "internal error"
 
 
 def test_a_cancelled_request_answers_nothing_and_gives_its_key_back() -> None:

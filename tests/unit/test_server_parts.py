@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -37,7 +38,10 @@ from tests.support.servers import FORM
         ("a://{x}--{y}", "a://--", None),
         ("a://{x}--{y}", "a://1---", {"x": "1", "y": "-"}),
         ("a://{x}-end", "a://1-end-end", {"x": "1-end"}),
-        ("a://{x}", "a://%C3%A9%2F", {"x": "é/"}),
+        ("a://{x}", "a://%C3%A9%20", {"x": "é "}),
+        ("a://{+x}", "a://..%2F..%2Fx", {"x": "../../x"}),
+        *(("a://{x}", f"a://{text}", None) for text in ("%2F", "a%2fb", "a%5Cb", "a%00", ".", "..", "%2E%2e")),
+        ("a://{x}", "a://...", {"x": "..."}),
         ("a.b://{x}", "a.b://1", {"x": "1"}),
         ("a://{x}", "a://", None),
         ("a://{x}", "a://1/2", None),
@@ -99,6 +103,9 @@ def problems(schema: dict[str, Any], value: Any) -> list[str]:
         ({"const": 1}, [1, Decimal("1.0")], [True, "1"]),
         ({"enum": [1, "a"]}, [Decimal("1.00"), "a"], [True, 2]),
         ({"$ref": "#/$defs/x", "$defs": {"x": {}}}, [], []),
+        ({"uniqueItems": True}, [[1, True, "1", None, [1]], [{"a": 1}, {"a": 2}], []], [[1, Decimal("1.0")]]),
+        ({"uniqueItems": True}, [7, {"a": 1}], [[{"a": 1, "b": 2}, {"b": Decimal("2.0"), "a": 1}]]),
+        ({"uniqueItems": False}, [[1, 1]], []),
     ],
 )
 def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[Any]) -> None:
@@ -122,6 +129,8 @@ def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[An
         ({"type": "object", "properties": {"a": {"$ref": "#/$defs/nothing"}}}, "points to nothing"),
         ({"type": "object", "properties": {"a": {"type": "text"}}}, "not a valid JSON Schema"),
         ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "2020-12"),
+        ({"type": "object", "properties": {"a": {"$id": "https://example.com/a", "$ref": "#/x"}}}, "only the whole"),
+        ({"type": "object", "$schema": 7}, "2020-12"),
         ({"type": "string"}, '"type": "object"'),
         ({}, '"type": "object"'),
     ],
@@ -136,6 +145,82 @@ def test_schemas_that_cannot_be_are_refused_at_registration(schema: dict[str, An
 
 def test_a_property_that_is_called_ref_is_a_property() -> None:
     CompiledSchema({"type": "object", "properties": {"$ref": {"type": "string"}}}, "s")
+
+
+def test_a_schema_with_an_id_of_its_own_is_taken() -> None:
+    schema = {
+        "$id": "https://example.com/tool",
+        "type": "object",
+        "properties": {"v": {"$ref": "#/$defs/x"}},
+        "$defs": {"x": {"type": "integer"}},
+    }
+    compiled = CompiledSchema(schema, "s")
+    assert compiled.problems({"v": 1}) == []
+    assert compiled.problems({"v": "1"}) == ["$.v: must be of type integer"]
+
+
+RECURSIVE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"c": {"anyOf": [{"$ref": "#"}, {"type": "integer"}]}, "t": {"type": "string"}},
+}
+
+
+def test_problems_name_path_and_keyword_and_show_no_value() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": ["integer", "null"]},
+            "b": {"minimum": 3.5},
+            "c": {"enum": ["x"]},
+            "d": {"type": "array", "uniqueItems": True},
+        },
+        "required": ["e"],
+        "additionalProperties": False,
+    }
+    value = {"a": "secret", "b": Decimal("1.50"), "c": "secret", "d": ["secret", "secret"], "f": "secret"}
+    assert sorted(CompiledSchema(schema, "s").problems(value, limit=9)) == [
+        "$.a: must be of type integer or null",
+        "$.b: must satisfy minimum: 3.5",
+        '$.c: must satisfy enum: ["x"]',
+        "$.d: must satisfy uniqueItems: true",
+        "$: 'e' is a required property",
+        "$: Additional properties are not allowed ('f' was unexpected)",
+    ]
+
+
+def test_deep_arguments_to_a_recursive_schema_are_refused_and_the_next_call_is_served() -> None:
+    server = Server("s", version="1")
+    server.tool("t", input_schema=RECURSIVE)(lambda ctx: "fine")
+    client = Client(server.asgi())
+    deep: Any = {"t": "x"}
+    for _ in range(248):
+        deep = {"c": deep}
+    refused = client.call_tool("t", deep).result
+    assert refused["isError"] is True
+    assert "too deeply" in refused["content"][0]["text"]
+    assert client.call_tool("t", {"c": {"c": 7}}).result["content"][0]["text"] == "fine"
+
+
+def test_many_items_are_told_apart_in_linear_time() -> None:
+    """Compared with each other, as many objects as this would take hours."""
+    schema = {"type": "object", "properties": {"v": {"type": "array", "uniqueItems": True}}}
+    compiled = CompiledSchema(schema, "s")
+    items: list[Any] = [{"n": number} for number in range(50_000)]
+    assert compiled.problems({"v": items}) == []
+    assert compiled.problems({"v": [*items, {"n": Decimal("7.0")}]}) == ["$.v: must satisfy uniqueItems: true"]
+
+
+def test_large_values_deep_in_a_recursive_schema_are_not_spelled_out_again_and_again() -> None:
+    """A library that writes the value into each of its messages would write gigabytes here."""
+    deep: Any = {"t": 5, "c": 1, "big": "x" * 4_000_000}
+    for _ in range(60):
+        deep = {"c": deep}
+    tracemalloc.start()
+    try:
+        assert CompiledSchema(RECURSIVE, "s").problems(deep)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_jsonschema_is_imported_only_when_a_schema_is_registered() -> None:
@@ -166,8 +251,6 @@ class Callable_:
     [
         lambda ctx: "x",
         lambda ctx, arguments: "x",
-        lambda ctx, arguments, more=1: "x",
-        lambda *parts: "x",
         functools.partial(lambda more, ctx: "x", 1),
         Callable_(),
     ],
@@ -178,7 +261,19 @@ def test_handlers_of_every_shape(handler: Any) -> None:
     assert Client(server.asgi()).call_tool("t").result["content"][0]["text"] in ("x", "object")
 
 
-@pytest.mark.parametrize("handler", [None, 7, lambda: "x", lambda ctx, a, b: "x", lambda *, ctx: "x"])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        None,
+        7,
+        lambda: "x",
+        lambda ctx, n: "x",
+        lambda ctx, a, b: "x",
+        lambda ctx, arguments, more=1: "x",
+        lambda *parts: "x",
+        lambda *, ctx: "x",
+    ],
+)
 def test_handlers_that_cannot_be(handler: Any) -> None:
     with pytest.raises(TypeError, match="'t'"):
         Server("s", version="1").add(ToolRegistration(name="t", handler=handler))
@@ -193,6 +288,9 @@ def test_handlers_that_cannot_be(handler: Any) -> None:
         (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, request_state="none"), TypeError),  # type: ignore[arg-type]
         (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, input_requests=["form"]), TypeError),  # type: ignore[list-item]
         (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, metadata={"a": object()}), TypeError),
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, metadata={"io.mcp/a": 1}), ValueError),
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, title=7), TypeError),  # type: ignore[arg-type]
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, input_requests=FORM), TypeError),  # type: ignore[arg-type]
         (lambda: PromptRegistration(name="p", handler=lambda ctx: 1, arguments=["a"]), TypeError),  # type: ignore[list-item]
         (
             lambda: PromptRegistration(
@@ -207,6 +305,15 @@ def test_handlers_that_cannot_be(handler: Any) -> None:
 def test_registrations_that_cannot_be(registration: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         Server("s", version="1").add(registration())
+
+
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])
+def test_a_decorator_without_parentheses_is_told(kind: str) -> None:
+    with pytest.raises(TypeError, match="parentheses"):
+
+        @getattr(Server("s", version="1"), kind)
+        def handler(ctx: Any) -> str:
+            return "x"
 
 
 def test_a_name_is_taken_once() -> None:
