@@ -242,7 +242,8 @@ cdef int put_value(Writer *w, object value, Place place) except -1:
         return put_tuple(w, value)
     if PyFloat_Check(value) and not w.floats:
         raise JsonTypeError(
-            JsonErrorKind.TYPE, 'floats have no canonical form: give a Decimal, or ask for floats="repr"'
+            JsonErrorKind.TYPE,
+            'a float has no canonical form of its own: give a Decimal (canonical_bytes also takes floats="repr")',
         )
     return put_number(w, value)
 

@@ -45,19 +45,40 @@ from mcpinput.requests import (
     Requirement,
     may_request_input,
 )
-from mcpinput.responses import Absent, Accepted, Cancelled, Declined, InputResponses, Rooted, Sampled
-from mcpinput.results import ABSENT, CompleteResult, InputRequiredResult, input_required
+from mcpinput.responses import (
+    Absent,
+    Accepted,
+    Cancelled,
+    ContentValue,
+    Declined,
+    ElicitationAnswer,
+    InputResponses,
+    Rooted,
+    RootsAnswer,
+    Sampled,
+    SamplingAnswer,
+)
+from mcpinput.results import (
+    ABSENT,
+    CompleteResult,
+    InputRequiredResult,
+    InputRequiredResultBuilder,
+    input_required,
+)
 from mcpinput.server.admission import (
     ANONYMOUS,
     Admission,
     AdmissionFacts,
+    AdmissionHook,
+    Authenticate,
     Identity,
     Refusal,
     TransportFacts,
     partition_of,
 )
 from mcpinput.server.context import RequestContext
-from mcpinput.server.observers import Dropped, Interceptor, Observer, Outcome, Rejection
+from mcpinput.server.headers import Headers
+from mcpinput.server.observers import CallNext, Dropped, Interceptor, Observer, Outcome, Rejection
 from mcpinput.server.registry import (
     PromptArgument,
     PromptRegistration,
@@ -76,13 +97,19 @@ __all__ = [
     "Accepted",
     "Admission",
     "AdmissionFacts",
+    "AdmissionHook",
     "AudioContent",
+    "Authenticate",
     "BlobResourceContents",
+    "CallNext",
     "Cancelled",
     "CompleteResult",
+    "ContentValue",
     "Declined",
     "Dropped",
+    "ElicitationAnswer",
     "EmbeddedResource",
+    "Headers",
     "Identity",
     "ImageContent",
     "InputConversionError",
@@ -91,6 +118,7 @@ __all__ = [
     "InputRequestDeclaration",
     "InputRequestType",
     "InputRequiredResult",
+    "InputRequiredResultBuilder",
     "InputResponses",
     "Interceptor",
     "JsonError",
@@ -125,7 +153,9 @@ __all__ = [
     "ResourceLink",
     "ResourceRegistration",
     "Rooted",
+    "RootsAnswer",
     "Sampled",
+    "SamplingAnswer",
     "Server",
     "TextContent",
     "TextResourceContents",

@@ -215,7 +215,8 @@ class InputRequest(FactoryValue):
 
         Raises:
             TypeError: A member has the wrong type, or one that JSON has no form for.
-            ValueError: A member is missing, or not what the protocol or the declaration allows.
+            ValueError: A member is missing, or not what the protocol or the declaration allows. The fields of a form
+                are not judged: that each is an object is all that is looked at.
         """
         if not isinstance(declaration, InputRequestDeclaration):
             raise TypeError(f"declaration must be an InputRequestDeclaration, not {type(declaration).__name__}")
