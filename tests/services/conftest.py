@@ -104,6 +104,18 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         process.stop()
 
 
+def url_of(process: Process) -> str:
+    """Where a server that was just started says that it is."""
+    return process.wait_for("/mcp\n").strip()
+
+
+def ended(process: Process, number: signal.Signals) -> None:
+    """Ends a server by a signal, which must be an end and no failure."""
+    process.signal(number)
+    assert process.popen.wait(SECONDS) == 0
+    assert process.end() == (0, "", "")
+
+
 @contextmanager
 def served(app: Any, path: str = "/mcp") -> Iterator[str]:
     """Serves an ASGI application on a free port; the URL."""

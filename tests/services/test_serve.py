@@ -1,4 +1,4 @@
-"""``mcpinput serve`` and the examples, as processes outside of the checkout."""
+"""``mcpinput serve``, as a process outside of the checkout."""
 
 from __future__ import annotations
 
@@ -14,17 +14,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.services.conftest import SECONDS, Process
+from tests.services.conftest import SECONDS, Process, ended, url_of
 from tests.services.wire import FORM, NO_TLS, call, headers, meta
 
 Run = Callable[..., Process]
 SERVE = ("-m", "mcpinput", "serve")
-EXAMPLES = Path(__file__).parents[2] / "examples"
 CONTINUE = {"name": "catalog.continue", "arguments": {}}
-
-
-def url_of(process: Process) -> str:
-    return process.wait_for("/mcp\n").strip()
 
 
 def flows(url: str) -> None:
@@ -33,12 +28,6 @@ def flows(url: str) -> None:
     answers = b'{"approval": {"action": "accept", "content": {}}}'
     reply = call(url, "tools/call", CONTINUE | {"requestState": state}, answers=answers)
     assert reply.result["content"][0]["text"] == "approved"
-
-
-def ended(process: Process, number: signal.Signals) -> None:
-    process.signal(number)
-    assert process.popen.wait(SECONDS) == 0
-    assert process.end() == (0, "", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -109,42 +98,6 @@ def status(url: str, host: str) -> int:
     with httpx.Client(trust_env=False, verify=NO_TLS) as client:
         sent = headers("server/discover", None) | {"host": host}
         return client.post(url, content=json.dumps(body).encode(), headers=sent).status_code
-
-
-def test_example_catalog(run: Run) -> None:
-    process = run(str(EXAMPLES / "catalog.py"), "--port", "0")
-    flows(url_of(process))
-    ended(process, signal.SIGINT)
-
-
-def test_example_admitted(run: Run) -> None:
-    env = {"CATALOG_KEY": "5a" * 32, "CATALOG_TOKENS": json.dumps({"alice": "token-a", "bob": "token-b"})}
-    first, second = (run(str(EXAMPLES / "admitted.py"), "--port", "0", **env) for _ in range(2))
-    one, two = url_of(first), url_of(second)
-    clear = {"name": "catalog.clear", "arguments": {}}
-    answers = b'{"sure": {"action": "accept"}}'
-    assert call(one, "tools/call", clear).status == 401
-    assert call(one, "tools/call", clear, token="token-c").status == 401
-    reply = call(one, "tools/call", clear, token="token-a")
-    assert reply.result["inputRequests"]["sure"]["params"]["message"] == "Remove all items of alice?"
-    retry = clear | {"requestState": reply.result["requestState"]}
-    stolen = call(two, "tools/call", retry, answers=answers, token="token-b")
-    assert stolen.error["data"] == {"reason": "invalid_request_state"}
-    reply = call(two, "tools/call", retry, answers=answers, token="token-a")
-    assert reply.result["content"][0]["text"] == "All items of alice are removed."
-    reply = call(two, "tools/call", retry, answers=b'{"sure": {"action": "decline"}}', token="token-a")
-    assert reply.result["content"][0]["text"] == "Nothing was removed."
-    first.signal(signal.SIGINT)
-    assert first.popen.wait(SECONDS) == 0
-    second.signal(signal.SIGTERM)
-    assert second.popen.wait(SECONDS) == 0
-
-
-def test_example_admitted_without_its_key(run: Run) -> None:
-    code, out, err = run(str(EXAMPLES / "admitted.py"), CATALOG_TOKENS="{}").end()
-    assert (code, out) == (2, "")
-    assert err.startswith("mcpinput serve: calling __main__:build_server failed: KeyError: 'CATALOG_KEY' (")
-    assert err.count("\n") == 1
 
 
 SLOW = (

@@ -1,0 +1,196 @@
+"""The examples, as processes outside of the checkout."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.conftest import Process, ended, url_of
+from tests.services.wire import Reply, call
+
+Run = Callable[..., Process]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KEYS = {"k1": "5a" * 32, "k2": "a5" * 32}
+
+
+def text_of(reply: Reply) -> str:
+    text = reply.result["content"][0]["text"]
+    assert isinstance(text, str)
+    return text
+
+
+# ---- demo.py ----
+
+
+def test_demo(run: Run) -> None:
+    process = run(str(EXAMPLES / "demo.py"), "--port", "0")
+    url = url_of(process)
+    params: dict[str, Any] = {"name": "catalog.continue", "arguments": {}}
+    params["requestState"] = call(url, "tools/call", params).result["requestState"]
+    reply = call(url, "tools/call", params, answers=b'{"approval": {"action": "accept", "content": {}}}')
+    assert text_of(reply) == "approved"
+    ended(process, signal.SIGINT)
+
+
+# ---- catalog.py ----
+
+
+@pytest.fixture
+def catalog(run: Run) -> str:
+    return url_of(run(str(EXAMPLES / "catalog.py"), "--port", "0"))
+
+
+def add(url: str, state: str | None = None, answer: bytes | None = None) -> Reply:
+    params: dict[str, Any] = {"name": "catalog.add", "arguments": {}}
+    if state is not None:
+        params["requestState"] = state
+    return call(url, "tools/call", params, answers=None if answer is None else b'{"item": %b}' % answer)
+
+
+def question(reply: Reply) -> tuple[str, list[str]]:
+    params = reply.result["inputRequests"]["item"]["params"]
+    assert params["requestedSchema"]["required"] == list(params["requestedSchema"]["properties"])
+    return params["message"], params["requestedSchema"]["required"]
+
+
+def test_catalog_asks_until_it_has_all(catalog: str) -> None:
+    reply = add(catalog)
+    assert question(reply) == ("Please describe the new item.", ["name", "price", "kind"])
+    answer = b'{"action": "accept", "content": {"name": " Teapot ", "price": -1, "kind": "kitchen"}}'
+    reply = add(catalog, reply.result["requestState"], answer)
+    assert question(reply) == ("The price must be a number of at least 0. Please describe the new item.", ["price"])
+    reply = add(catalog, reply.result["requestState"], b'{"action": "accept", "content": {"price": 3.50}}')
+    assert text_of(reply) == '{"name":"Teapot","price":3.50,"kind":"kitchen"}'
+    total = call(catalog, "tools/call", {"name": "catalog.total", "arguments": {}})
+    assert text_of(total) == '{"items":1,"total":3.50}'
+    read = call(catalog, "resources/read", {"uri": "catalog://items/Teapot"})
+    assert read.result["contents"][0]["text"] == "Teapot (kitchen), 3.50"
+
+
+@pytest.mark.parametrize("action", [b"decline", b"cancel"])
+def test_catalog_takes_no_for_an_answer(catalog: str, action: bytes) -> None:
+    reply = add(catalog, add(catalog).result["requestState"], b'{"action": "%b"}' % action)
+    assert text_of(reply) == "Nothing was added."
+    assert call(catalog, "resources/read", {"uri": "catalog://items/Teapot"}).error["code"] == 1
+
+
+def test_catalog_checks_every_field(catalog: str) -> None:
+    state = add(catalog).result["requestState"]
+    for content in (b'{"name": "", "price": true, "kind": "cellar"}', b'{"name": ["a"], "price": "1"}', b"{}"):
+        reply = add(catalog, state, b'{"action": "accept", "content": %b}' % content)
+        assert question(reply)[1] == ["name", "price", "kind"]
+        assert question(reply)[0].count("must") == 3
+
+
+def test_catalog_ends_when_no_rounds_are_left(catalog: str) -> None:
+    reply = add(catalog)
+    for _ in range(9):
+        reply = add(catalog, reply.result["requestState"])
+        assert reply.result["resultType"] == "input_required"
+    reply = add(catalog, reply.result["requestState"])
+    assert reply.result["isError"] is True
+    assert text_of(reply).startswith("Nothing was added: the last question was not answered in full.")
+
+
+# ---- admitted.py ----
+
+CLEAR = {"name": "catalog.clear", "arguments": {}}
+SURE = b'{"sure": {"action": "accept"}}'
+
+
+class Keys:
+    """The file of keys, and the environment that names it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.write("k1", "k1")
+        self.env = {"CATALOG_KEYS": str(path), "CATALOG_TOKENS": json.dumps({"alice": "token-a", "bob": "token-b"})}
+
+    def write(self, active: str, *ids: str) -> None:
+        self.path.write_text(json.dumps({"active": active, "keys": {key_id: KEYS[key_id] for key_id in ids}}))
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    return Keys(tmp_path / "keys.json")
+
+
+def clear(url: str, token: str, state: str | None = None, answers: bytes | None = None) -> Reply:
+    return call(
+        url, "tools/call", CLEAR if state is None else CLEAR | {"requestState": state}, answers=answers, token=token
+    )
+
+
+def reloaded(process: Process) -> str:
+    process.signal(signal.SIGHUP)
+    return process.wait_for("\n")
+
+
+def test_admitted_lets_in_whom_it_knows(run: Run, keys: Keys) -> None:
+    first, second = (run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env) for _ in range(2))
+    one, two = url_of(first), url_of(second)
+    assert call(one, "tools/call", CLEAR).status == 401
+    assert clear(one, "token-c").status == 401
+    reply = clear(one, "token-a")
+    assert reply.result["inputRequests"]["sure"]["params"]["message"] == "Remove all items of alice?"
+    state = reply.result["requestState"]
+    assert clear(two, "token-b", state, SURE).error["data"] == {"reason": "invalid_request_state"}
+    assert text_of(clear(two, "token-a", state, SURE)) == "All items of alice are removed."
+    assert text_of(clear(two, "token-a", state, b'{"sure": {"action": "decline"}}')) == "Nothing was removed."
+    ended(first, signal.SIGINT)
+    second.signal(signal.SIGTERM)
+    code, out, err = second.end()
+    assert (code, out) == (0, "")
+    assert err.startswith("request state refused: authorization partition (key k1, ")
+
+
+def test_admitted_takes_new_keys_while_it_runs(run: Run, keys: Keys) -> None:
+    first, second = (run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env) for _ in range(2))
+    one, two = url_of(first), url_of(second)
+    state = clear(one, "token-a").result["requestState"]
+
+    keys.write("k1", "k1", "k2")
+    staged = reloaded(first)
+    assert staged.startswith("keys: k1 seals, others: k2; ")
+    assert reloaded(second) == staged
+    keys.write("k2", "k1", "k2")
+    assert reloaded(first).startswith("keys: k2 seals, others: k1; ")
+    assert text_of(clear(one, "token-a", state, SURE)) == "All items of alice are removed."
+    newer = clear(one, "token-a").result["requestState"]
+    assert text_of(clear(two, "token-a", newer, SURE)) == "All items of alice are removed."
+    keys.write("k2", "k2")
+    assert reloaded(first).startswith("keys: k2 seals, others: none; ")
+    assert clear(one, "token-a", state, SURE).status == 400
+    assert text_of(clear(one, "token-a", newer, SURE)) == "All items of alice are removed."
+
+
+def test_admitted_keeps_its_keys_where_the_file_is_wrong(run: Run, keys: Keys) -> None:
+    process = run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env)
+    url = url_of(process)
+    state = clear(url, "token-a").result["requestState"]
+    keys.path.write_text('{"active": "k2", "keys": {"k1": "' + KEYS["k1"])
+    assert reloaded(process).startswith("keys: JSONDecodeError: ")
+    assert process.wait_for("\n").startswith("keys: k1 seals, others: none; ")
+    assert text_of(clear(url, "token-a", state, SURE)) == "All items of alice are removed."
+
+
+@pytest.mark.parametrize("name", ["CATALOG_KEYS", "CATALOG_TOKENS"])
+def test_admitted_says_what_it_lacks(run: Run, keys: Keys, name: str) -> None:
+    env = {key: value for key, value in keys.env.items() if key != name}
+    code, out, err = run(str(EXAMPLES / "admitted.py"), "--port", "0", **env).end()
+    assert (code, out) == (1, "")
+    assert err.startswith(f"set {name} to ")
+    assert err.count("\n") == 1
+
+
+def test_admitted_tells_of_a_missing_file_in_one_line(run: Run, keys: Keys) -> None:
+    keys.path.unlink()
+    code, out, err = run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env).end()
+    assert (code, out) == (2, "")
+    assert err.startswith("mcpinput serve: calling __main__:build_server failed: FileNotFoundError: ")
+    assert err.count("\n") == 1
