@@ -1,4 +1,4 @@
-"""The types: mypy in strict mode over package, benchmarks and examples of use, and the stubs against the built core."""
+"""The types: mypy in strict mode over all that people read or import, and the stubs against the built core."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
+
+from tests.support.pages import program
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -18,8 +20,12 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_mypy_strict_finds_nothing() -> None:
-    status, output = run("mypy", "--strict", "mcpinput", "benchmarks", "tests/typing")
+def test_mypy_strict_finds_nothing(tmp_path: Path) -> None:
+    pages = []
+    for page in ("README.md", "docs/guide.md"):
+        pages.append(tmp_path / f"{Path(page).stem.lower()}_program.py")
+        pages[-1].write_text(program((ROOT / page).read_text(encoding="utf-8")), encoding="utf-8")
+    status, output = run("mypy", "--strict", "mcpinput", "benchmarks", "examples", "tests/typing", *map(str, pages))
     assert status == 0, output
 
 
