@@ -1,8 +1,9 @@
-"""Two looks that ``.ci/run`` takes: at a test report, and at what was built.
+"""The looks that ``.ci/run`` takes: at a test report, at what was built, and at what the builds left behind.
 
 ``checks.py report FILE`` fails unless every test ran and passed: a skipped test has shown nothing.
 ``checks.py dist FOLDER`` fails unless the sdist has the sources and nothing generated, and the wheel what was built and
 no sources of the core.
+``checks.py sources FOLDER`` fails where a build left generated files among the sources of the core.
 """
 
 from __future__ import annotations
@@ -74,10 +75,17 @@ def dist(folder: Path) -> list[str]:
     return problems
 
 
+def sources(folder: Path) -> list[str]:
+    """Problems of the folder with the core's sources."""
+    return [
+        f"{path.name} is no source: a build left it" for path in sorted(folder.iterdir()) if path.suffix not in SOURCES
+    ]
+
+
 def main() -> int:
     """Runs one check."""
     name, path = sys.argv[1:]
-    problems = {"report": report, "dist": dist}[name](Path(path))
+    problems = {"report": report, "dist": dist, "sources": sources}[name](Path(path))
     for problem in problems:
         print(f"{name}: {problem}", file=sys.stderr)
     return 1 if problems else 0
