@@ -16,6 +16,7 @@ from mcpinput import (
     Absent,
     Accepted,
     Cancelled,
+    ContentValue,
     Declined,
     InputRequest,
     InputRequestDeclaration,
@@ -101,7 +102,7 @@ def question(draft: Draft) -> InputRequest:
     )
 
 
-def filled(draft: Draft, content: Mapping[str, object]) -> Draft:
+def filled(draft: Draft, content: Mapping[str, ContentValue]) -> Draft:
     """The draft with what was answered. A client does not have to hold to the form, so every field is checked."""
     name, price, kind, problems = draft.name, draft.price, draft.kind, []
     if name is None:

@@ -200,7 +200,8 @@ def test_resources_of_the_guide(guide: dict[str, Any]) -> None:
     assert client.read_resource("orders://all").result["contents"][0]["text"] == '["7", "8"]'
     item = client.read_resource("orders://7/items/tea%20pot").result["contents"][0]
     assert item["text"] == "item tea pot of order 7"
-    assert client.read_resource("orders://7/items/a/b").error["code"] == -32602
+    for no_segment in ("a/b", "a%2Fb", "..", "%2e"):
+        assert client.read_resource(f"orders://7/items/{no_segment}").error["code"] == -32602
     file = client.read_resource("orders://7/files/a/b%2Fc").result["contents"][0]
     assert decoded(file["blob"]) == "a/b/c of order 7"
 
