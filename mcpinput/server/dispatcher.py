@@ -13,7 +13,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpinput import protocol
@@ -78,7 +78,7 @@ class Reply:
     """
 
     status: int
-    body: bytes
+    body: bytes = field(repr=False)
     headers: tuple[tuple[str, str], ...] = ()
     release: Callable[[], None] = _nothing
 
@@ -133,11 +133,11 @@ class _Failed(Exception):
 class _Request:
     """One request on its way through the checks."""
 
-    raw: bytes
+    raw: bytes = field(repr=False)
     transport: TransportFacts
     id: int | str
     method: str
-    params: dict[str, Any]
+    params: dict[str, Any] = field(repr=False)
 
 
 class Dispatcher:
