@@ -5,28 +5,67 @@ JSON Schema 2020-12 through the ``jsonschema`` library, which is imported when t
 Rules
 
 - Numbers are exact: 5.0 is an integer, true is no number, ``multipleOf`` is decided by digits.
-- Only a ``$ref`` within the schema is taken, so that no schema makes the server fetch anything (specification,
-  ``basic/index``, "$ref Resolution").
-- No argument makes checking fail or take more than linear time in its size where the schema does not: ``uniqueItems``
-  compares canonical bytes, and arguments nested too deeply for a recursive schema are refused.
+- A ``$ref`` points to a schema within the schema, and to nothing else: no schema makes the server fetch anything
+  (specification, ``basic/index``, "$ref Resolution"). Nested ``$id`` and ``$schema`` are refused.
+- Checking takes a number of steps that is linear in the size of the arguments, and no more: schemas can be written that
+  take exponential time, and the arguments are a stranger's (same page, "Composition-Keyword Resource Use").
 - What is wrong is told by path and keyword. The value is not repeated: it is the client's own, and may be long.
 """
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpinput.json import canonical_bytes, dump, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _NAMES_ONLY: Final = frozenset({"required", "additionalProperties", "dependentRequired", "unevaluatedProperties"})
 """Keywords whose messages in the library name members, and show no value."""
 
+# Where JSON Schema 2020-12 has schemas inside of a schema.
+_SCHEMA: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_SCHEMA_LIST: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SCHEMA_MAP: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+
+STEPS: Final = 20_000
+STEPS_A_NODE: Final = 50
+"""Keywords that may be applied to arguments: so many, and so many more for each value in them."""
+
+NESTED: Final = 150
+"""Keywords that may be applied within one another. Each takes some frames of the stack, of which there are 1,000."""
+
+_SHOWN: Final = 200
+"""Characters of a path, and of what is wrong there."""
+
+_TOO_DEEP: Final = "nested too deeply to be checked"
+
 _validator_class: Any = None
+_check: Final = threading.local()  # steps left, and keywords nested, of the check that runs in this thread
+
+
+class _GivenUp(Exception):
+    """Checking takes too much; says what is too much."""
 
 
 class CompiledSchema:
@@ -36,41 +75,55 @@ class CompiledSchema:
         schema: The schema, a JSON object.
         name: What it describes, for error messages.
 
+    Attributes:
+        schema: The schema as JSON, for the list.
+
     Raises:
-        ValueError: Not valid by JSON Schema 2020-12, another dialect, a nested ``$id``, or a ``$ref`` that leaves the
-            schema or points to nothing.
+        TypeError: ``schema`` is no mapping.
+        ValueError: Not valid by JSON Schema 2020-12, another dialect, a nested ``$id`` or ``$schema``, or a ``$ref``
+            that points to no schema within the schema.
     """
 
     __slots__ = ("_validator", "schema")
 
     def __init__(self, schema: Mapping[str, Any], name: str) -> None:
+        if not isinstance(schema, Mapping):
+            raise TypeError(f"{name} must be a mapping, not {type(schema).__name__}")
         # Written and read again: floats in it become the decimals that they were meant to be, and it is a copy.
-        exact: Any = parse(dump(schema))
+        text = dump(dict(schema))
+        exact: Any = parse(text)
         dialect = exact.get("$schema", _DIALECT)
         if not isinstance(dialect, str) or dialect.rstrip("#") != _DIALECT:
             raise ValueError(f"{name}: only JSON Schema 2020-12 is supported ($schema must be absent or {_DIALECT})")
         cls = _exact_validator()
         import jsonschema
+        import referencing
 
         try:
-            cls.check_schema(exact)
+            cls.check_schema(json.loads(text))  # as floats, which is what the library calls numbers
         except jsonschema.SchemaError as error:
             raise ValueError(f"{name}: not a valid JSON Schema at {error.json_path}: {error.message}") from None
-        _check_references(exact, name)
+        # Without these two the library has no cause to change the validator or the base of references on the way.
+        bare = {key: value for key, value in exact.items() if key not in ("$schema", "$id")}
+        _check_references(bare, name)
         self.schema: Final[dict[str, Any]] = exact
-        self._validator: Final = cls(exact)
+        # An empty registry: what is not in the schema is not to be had.
+        self._validator: Final = cls(bare, registry=referencing.Registry())
 
     def problems(self, value: object, limit: int = 5) -> list[str]:
         """What is wrong with a value, at most ``limit`` lines such as ``$.price: must be of type number``."""
         found: list[str] = []
+        value, nodes = _unspelled(value)
+        _check.steps = STEPS + STEPS_A_NODE * nodes
+        _check.nested = 0
         try:
-            for error in self._validator.iter_errors(_unspelled(value)):
-                found.append(f"{error.json_path}: {_problem(error)}")
+            for error in self._validator.iter_errors(value):
+                found.append(f"{_shortened(error.json_path)}: {_shortened(_problem(error))}")
                 if len(found) == limit:
                     break
-        except RecursionError:
-            found.append("$: nested too deeply to be checked")
-        except ValueError:  # the library spells values out, and the process may refuse to spell long integers
+        except (_GivenUp, RecursionError) as error:
+            found.append(f"$: {error if isinstance(error, _GivenUp) else _TOO_DEEP}")
+        except ValueError:  # the library spells numbers out, and the process may refuse to spell long integers
             found.append("$: has a value that does not fit")
         return found
 
@@ -96,63 +149,79 @@ class _Text(str):
         return "'...'"
 
 
-def _unspelled(value: Any) -> Any:
-    """An equal tree whose repr is short."""
+def _unspelled(value: Any) -> tuple[Any, int]:
+    """An equal tree whose repr is short, and the number of values in it."""
     if isinstance(value, dict):
-        return _Object({name: _unspelled(member) for name, member in value.items()})
+        members = {name: _unspelled(member) for name, member in value.items()}
+        return (
+            _Object({name: member for name, (member, _) in members.items()}),
+            1 + sum(nodes for _, nodes in members.values()),
+        )
     if isinstance(value, list):
-        return _Array(map(_unspelled, value))
-    return _Text(value) if isinstance(value, str) else value
+        items = [_unspelled(item) for item in value]
+        return _Array(item for item, _ in items), 1 + sum(nodes for _, nodes in items)
+    return (_Text(value) if isinstance(value, str) else value), 1
 
 
 def _problem(error: Any) -> str:
+    if error.validator is None:  # the schema there is false
+        return "has a value that is not allowed"
     if error.validator in _NAMES_ONLY:
         message: str = error.message
-    elif error.validator == "type":
+        return message
+    if error.validator == "type":
         types = error.validator_value
-        message = f"must be of type {types if isinstance(types, str) else ' or '.join(types)}"
-    else:
-        message = f"must satisfy {error.validator}: {dump(error.validator_value).decode()}"
-    return message if len(message) <= 200 else message[:200] + "…"
+        return f"must be of type {types if isinstance(types, str) else ' or '.join(types)}"
+    return f"must satisfy {error.validator}: {dump(error.validator_value).decode()}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def _check_references(schema: dict[str, Any], name: str) -> None:
     import referencing.exceptions
     import referencing.jsonschema
 
+    positions = list(_positions(schema, "$"))
+    schemas = {id(position) for _, position in positions}
     resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
-    base = schema.get("$id", "")
-    resolver = referencing.Registry().with_resource(base, resource).resolver(base)
-    for path, keyword, value in _keywords(schema, "$"):
-        if keyword == "$id":
-            raise ValueError(f"{name}: {path} is not supported; only the whole schema may have an $id")
-        if not isinstance(value, str) or not value.startswith("#"):
-            raise ValueError(f"{name}: {path} must point into the schema itself (start with '#')")
-        try:
-            resolver.lookup(value)
-        except referencing.exceptions.Unresolvable:
-            raise ValueError(f"{name}: {path} points to nothing ({value})") from None
+    resolver = referencing.Registry().with_resource("", resource).resolver()
+    for path, position in positions:
+        if not isinstance(position, dict):
+            continue
+        for keyword in ("$id", "$schema"):
+            if keyword in position:
+                raise ValueError(f"{name}: {path}.{keyword} is not supported; only the whole schema may have it")
+        for keyword in ("$ref", "$dynamicRef"):
+            if keyword not in position:
+                continue
+            reference = position[keyword]
+            if not isinstance(reference, str) or not reference.startswith("#"):
+                raise ValueError(f"{name}: {path}.{keyword} must point into the schema itself (start with '#')")
+            try:
+                target = resolver.lookup(reference).contents
+            except referencing.exceptions.Unresolvable:
+                raise ValueError(f"{name}: {path}.{keyword} points to nothing ({reference})") from None
+            if not isinstance(target, bool) and id(target) not in schemas:
+                raise ValueError(f"{name}: {path}.{keyword} points to what is no schema ({reference})")
 
 
-_NAMED_SUBSCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-
-
-def _keywords(schema: object, path: str) -> Iterator[tuple[str, str, object]]:
-    """Every reference, and every nested ``$id``, of a schema, with its path."""
-    if isinstance(schema, list):
-        for index, value in enumerate(schema):
-            yield from _keywords(value, f"{path}[{index}]")
+def _positions(schema: object, path: str) -> Iterator[tuple[str, object]]:
+    """Every schema within a schema, itself included, with its path."""
+    yield path, schema
     if not isinstance(schema, dict):
         return
     for key, value in schema.items():
         here = f"{path}.{key}"
-        if key in ("$ref", "$dynamicRef") or (key == "$id" and path != "$"):
-            yield here, key, value
-        elif key in _NAMED_SUBSCHEMAS and isinstance(value, dict):
-            for name, subschema in value.items():  # names here are the application's, not keywords
-                yield from _keywords(subschema, f"{here}.{name}")
-        elif key not in ("const", "enum", "default", "examples"):
-            yield from _keywords(value, here)
+        if key in _SCHEMA:
+            yield from _positions(value, here)
+        elif key in _SCHEMA_LIST:
+            for index, item in enumerate(value):
+                yield from _positions(item, f"{here}[{index}]")
+        elif key in _SCHEMA_MAP:
+            for name, member in value.items():
+                yield from _positions(member, f"{here}.{name}")
 
 
 # ---- exact keywords ----
@@ -163,12 +232,31 @@ def _exact_validator() -> Any:
     if _validator_class is None:
         import jsonschema
 
-        base = jsonschema.Draft202012Validator
+        base: Any = jsonschema.Draft202012Validator
         types = base.TYPE_CHECKER.redefine("integer", _is_integer).redefine("number", _is_number)
         extend: Any = jsonschema.validators.extend  # its stub has no types
-        exact = {"multipleOf": _multiple_of, "uniqueItems": _unique_items}
-        _validator_class = extend(base, exact, type_checker=types)
+        keywords = {**base.VALIDATORS, "multipleOf": _multiple_of, "uniqueItems": _unique_items}
+        counted = {name: _counted(keyword) for name, keyword in keywords.items()}
+        _validator_class = extend(base, counted, type_checker=types)
     return _validator_class
+
+
+def _counted(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+    """A keyword that takes a step whenever it is applied."""
+
+    def apply(validator: object, value: object, instance: object, schema: object) -> Iterator[Any]:
+        _check.steps -= 1
+        if _check.steps < 0:
+            raise _GivenUp("too complex to be checked")
+        if _check.nested == NESTED:
+            raise _GivenUp(_TOO_DEEP)
+        _check.nested += 1
+        try:
+            yield from keyword(validator, value, instance, schema) or ()
+        finally:
+            _check.nested -= 1
+
+    return apply
 
 
 def _is_number(checker: object, value: object) -> bool:
