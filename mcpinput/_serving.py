@@ -76,6 +76,8 @@ async def serving(app: Any, listener: socket.socket) -> AsyncIterator[None]:
 class _EndsQuietly:
     """The application, for a server that cancels what runs when it ends: that is no failure to tell of."""
 
+    server: uvicorn.Server
+
     def __init__(self, app: Any) -> None:
         self._app = app
 
@@ -90,6 +92,8 @@ class _EndsQuietly:
         try:
             await self._app(scope, receive, noting)
         except asyncio.CancelledError:
+            if not self.server.should_exit:
+                raise
             if scope["type"] != "http" or started:
                 return
             headers = [(b"content-length", b"0"), (b"connection", b"close")]
@@ -100,9 +104,10 @@ class _EndsQuietly:
 def _uvicorn_server(app: Any) -> uvicorn.Server:
     import uvicorn
 
-    return uvicorn.Server(
+    quiet = _EndsQuietly(app)
+    quiet.server = uvicorn.Server(
         uvicorn.Config(
-            _EndsQuietly(app),
+            quiet,
             ws="none",
             log_config=None,  # what is logged is the application's to arrange; warnings reach stderr either way
             access_log=False,
@@ -111,3 +116,4 @@ def _uvicorn_server(app: Any) -> uvicorn.Server:
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
+    return quiet.server

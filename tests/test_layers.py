@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 # Floors from the ground up; each has rooms, each room its files in order. A unit of the core goes by one name for its
 # .pyx, .pxd and .pyi.
 FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
-    (("mcpinput/errors.py",), ("mcpinput/protocol.py",), ("_core/scan.h",)),
+    (("mcpinput/errors.py",), ("mcpinput/protocol.py",), ("mcpinput/_ending.py",), ("_core/scan.h",)),
     (
         ("_core/__init__.pxd",),
         ("_core/scan", "_core/buf", "_core/json", "_core/canonical", "_core/digest"),

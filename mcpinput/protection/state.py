@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from mcpinput._core.canonical import canonical_bytes
 from mcpinput._core.envelope import Payload, decode_payload, encode_payload, request_id_hash
 from mcpinput._core.json import parse_state
+from mcpinput._ending import ends_from_outside
 from mcpinput.errors import EnvelopeError, JsonError, JsonErrorKind, ProtectionFailure, RequestStateProtectionError
 from mcpinput.json import MAXIMUM_DEPTH, MAXIMUM_NODES, MAXIMUM_STRING_BYTES
 from mcpinput.protection.context import ABSENT_BINDING, BINDING_BYTES, Bindings, ProtectionContext
@@ -402,7 +403,9 @@ class StateBoundary:
             opened = self._protector.open(token, self._context(call))
             if inspect.isawaitable(opened):
                 opened = await opened
-        except Exception as error:
+        except BaseException as error:  # whatever it raises, the state does not open
+            if ends_from_outside(error):
+                raise
             return _protector_failure(error)
         return self._decoded(opened) if isinstance(opened, bytes) else ProtectionFailure.PROTECTOR_FAILED
 
@@ -412,7 +415,9 @@ class StateBoundary:
             token = self._protector.seal(payload, self._context(call))
             if inspect.isawaitable(token):
                 token = await token
-        except Exception as error:
+        except BaseException as error:  # whatever it raises, nothing is sealed
+            if ends_from_outside(error):
+                raise
             return _protector_failure(error)
         if isinstance(token, str) and _is_protector_text(token):
             return token
@@ -440,7 +445,7 @@ def _is_protector_text(token: str) -> bool:
     return bool(token) and token.isascii() and token.isprintable()
 
 
-def _protector_failure(error: Exception) -> ProtectionFailure:
+def _protector_failure(error: BaseException) -> ProtectionFailure:
     if isinstance(error, RequestStateProtectionError) and error.reason is ProtectionFailure.UNAVAILABLE:
         return ProtectionFailure.UNAVAILABLE
     return ProtectionFailure.PROTECTOR_FAILED

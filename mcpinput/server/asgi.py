@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpinput import protocol
+from mcpinput._ending import ends_from_outside
 from mcpinput.server.admission import Identity, Refusal, TransportFacts
 from mcpinput.server.dispatcher import Reply, error_body
 from mcpinput.server.headers import Headers, HostPolicy, accepts_both, is_json
@@ -137,7 +138,9 @@ class AsgiApp:
             answer = self._authenticate(facts)
             if inspect.isawaitable(answer):
                 answer = await answer
-        except Exception:  # whatever a hook raises, nothing may run
+        except BaseException as error:  # whatever a hook raises, nothing may run
+            if ends_from_outside(error):
+                raise
             logger.exception("the authenticate hook failed; the request is refused")
             answer = None
         if isinstance(answer, Identity):

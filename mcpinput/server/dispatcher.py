@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcpinput import protocol
 from mcpinput._core.digest import message_digest
+from mcpinput._ending import ends_from_outside
 from mcpinput.errors import (
     JsonError,
     JsonErrorKind,
@@ -223,7 +224,9 @@ class Dispatcher:
         except _NotAdmitted as refused:
             self._observers.rejection(transport, Rejection(refused.refusal.status, None, "admission", method))
             return Reply(refused.refusal.status, b"", tuple(refused.refusal.headers.items()))
-        except Exception:  # a fault of this library: the client still gets an answer, and the log the reason
+        except BaseException as error:  # a fault of this library: the client still gets an answer, the log the reason
+            if ends_from_outside(error):
+                raise
             logger.exception("a request failed before its handler could answer")
             self._observers.rejection(transport, Rejection(500, protocol.INTERNAL_ERROR, "internal error", method))
             return Reply(500, _internal_error(request_id))
@@ -265,7 +268,9 @@ class Dispatcher:
             decision = self._admission(facts, identity)
             if inspect.isawaitable(decision):
                 decision = await decision
-        except Exception:  # whatever a hook raises, nothing may run
+        except BaseException as error:  # whatever a hook raises, nothing may run
+            if ends_from_outside(error):
+                raise
             logger.exception("the admission hook failed; the request is refused")
             decision = None
         if isinstance(decision, Admission):
@@ -545,10 +550,8 @@ class Dispatcher:
             return error
         if isinstance(error, McpError):
             return _Failed(error.code, error.message, error.data)
-        if isinstance(error, (KeyboardInterrupt, GeneratorExit)) or (
-            isinstance(error, asyncio.CancelledError) and _is_cancelled()
-        ):
-            raise error  # the request, or the process, is being ended from outside
+        if ends_from_outside(error):
+            raise error
         logger.error("%s %r failed", operation.kind, operation.name, exc_info=error)
         return _Failed(protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE)
 
@@ -678,15 +681,10 @@ class Dispatcher:
 def _in_thread(handler: Callable[..., Any], *parts: Any) -> Any:
     try:
         return handler(*parts)
-    except StopIteration as error:
-        # A future cannot carry it: whoever awaits the thread would wait for ever.
-        raise RuntimeError("the handler raised StopIteration") from error
-
-
-def _is_cancelled() -> bool:
-    """Whether somebody cancelled this request's task; a handler may raise CancelledError of its own accord."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    except (StopIteration, KeyboardInterrupt, GeneratorExit) as error:
+        # A future cannot carry the first: whoever awaits the thread would wait for ever. The others mean an end from
+        # outside only where the loop runs.
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
 def _wrap(interceptor: Interceptor, ctx: RequestContext, call: Callable[[], Awaitable[Any]]) -> Callable[[], Any]:
@@ -893,9 +891,16 @@ def error_body(
     for attempt in (error,) if data is None else ({**error, "data": data}, error):
         try:
             return dump({**head, "error": attempt}, limits=limits or Limits())
-        except JsonError as refused:
-            logger.error("error %s cannot be written as it is: %s", code, refused)
+        except BaseException as refused:  # data may hold objects whose own code runs when they are written
+            if ends_from_outside(refused):
+                raise
+            logger.error("error %s cannot be written as it is: %s", code, _reason(refused))
     return _internal_error(request_id)
+
+
+def _reason(error: BaseException) -> str:
+    """What a log may say: the text of this library's own errors; of others, which may quote data, the type alone."""
+    return str(error) if isinstance(error, JsonError) else type(error).__name__
 
 
 def _internal_error(request_id: int | str | None) -> bytes:

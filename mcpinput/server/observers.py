@@ -7,6 +7,7 @@ may answer in its place; neither ever sees a token.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -113,6 +114,11 @@ class Observers:
         for observer in observers:
             if not any(callable(getattr(observer, name, None)) for name in _EVENTS):
                 raise TypeError(f"observers: {type(observer).__name__} has none of the methods {', '.join(_EVENTS)}")
+            for name in _EVENTS:
+                if inspect.iscoroutinefunction(getattr(observer, name, None)):
+                    raise TypeError(
+                        f"observers: {type(observer).__name__}.{name} must be a plain def; nobody awaits it"
+                    )
 
     def request(self, ctx: RequestContext) -> None:
         _tell(self._request, ctx)
@@ -148,9 +154,9 @@ def _tell(methods: tuple[Callable[..., None], ...], *event: object) -> None:
     for method in methods:
         try:
             method(*event)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # an observer must not change what a client gets, nor keep a key reserved
+        except BaseException as error:  # an observer must not change what a client gets, nor keep a key reserved
+            if isinstance(error, KeyboardInterrupt):
+                raise
             logger.exception("an observer failed; the request goes on")
 
 
