@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-_NOT_OWN = (os.path.dirname(__file__), os.path.dirname(os.__file__), "<")
+_LIBRARY = os.path.join(os.path.dirname(__file__), "")
+_STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class _Failure(Exception):
@@ -235,9 +236,15 @@ def _load(target: str) -> Server | AsgiApp:
 def _failed(what: str, error: Exception) -> _Failure:
     frames = traceback.extract_tb(error.__traceback__)
     # The user's own line: not the library's or the standard library's in which it ended.
-    own = [frame for frame in frames if "site-packages" in frame.filename or not frame.filename.startswith(_NOT_OWN)]
-    frame = (own or frames)[-1]
+    frame = next((frame for frame in reversed(frames) if _is_own(frame.filename)), frames[-1])
     return _Failure(f"{what} failed: {_one_line(error)} ({frame.filename}, line {frame.lineno})", 2)
+
+
+def _is_own(filename: str) -> bool:
+    """Whether a line is the user's, and neither of this library nor of the standard one."""
+    if filename.startswith((_LIBRARY, "<")):
+        return False
+    return "site-packages" in filename or not filename.startswith(_STANDARD_LIBRARY)
 
 
 if __name__ == "__main__":

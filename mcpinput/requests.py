@@ -385,6 +385,8 @@ def _url_problem(url: str) -> str | None:
         return "has a malformed host or port"
     if "@" in parts.netloc:
         return "must have no userinfo"
+    if "[" in parts.path or "]" in parts.path:
+        return "must have no bracket behind its host"
     if parts.scheme not in ("https", "http") or not url[len(parts.scheme) :].startswith("://"):
         return "must begin with https://"
     bracketed = parts.netloc.startswith("[")

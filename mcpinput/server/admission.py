@@ -10,8 +10,9 @@ import enum
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from mcpinput.json import FrozenArray, FrozenObject
 
 if TYPE_CHECKING:
     from mcpinput.server.headers import Headers
@@ -36,7 +37,16 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # RFC 9110, secti
 def _read_only(name: str, values: object) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise TypeError(f"{name} must be a mapping, not {type(values).__name__}")
-    return MappingProxyType(dict(values))
+    return _frozen(dict(values))  # type: ignore[no-any-return]  # a dict gives a FrozenObject
+
+
+def _frozen(value: Any) -> Any:
+    """Dicts and lists as those that JSON trees are made of; objects of the application as they are."""
+    if type(value) is dict:
+        return FrozenObject({key: _frozen(member) for key, member in value.items()})
+    if type(value) is list:
+        return FrozenArray(map(_frozen, value))
+    return value
 
 
 def _check_text(name: str, value: object, *, required: bool = False) -> None:
@@ -87,6 +97,8 @@ class Identity:
         _check_text("subject", self.subject, required=True)
         _check_text("issuer", self.issuer)
         _check_text("client", self.client)
+        if isinstance(self.scopes, str):
+            raise TypeError("scopes must be a collection of str, not one str")
         object.__setattr__(self, "scopes", tuple(self.scopes))
         object.__setattr__(self, "claims", _read_only("claims", self.claims))
 

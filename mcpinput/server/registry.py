@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpinput.json import dump, parse
@@ -168,14 +169,20 @@ class Operation:
         return False
 
 
-@dataclass(slots=True)
 class Registry:
-    """All operations of one server, by kind and name, in the order of their registration."""
+    """All operations of one server, by kind and name, in the order of their registration.
 
-    tools: dict[str, Operation] = field(default_factory=dict)
-    prompts: dict[str, Operation] = field(default_factory=dict)
-    resources: dict[str, Operation] = field(default_factory=dict)
-    templates: dict[str, Operation] = field(default_factory=dict)
+    The tables are replaced whole, so that whoever reads one meanwhile, in any thread, goes on with the one that it has.
+    """
+
+    __slots__ = ("_lock", "prompts", "resources", "templates", "tools")
+
+    def __init__(self) -> None:
+        self._lock: Final = threading.Lock()
+        self.tools: Mapping[str, Operation] = {}
+        self.prompts: Mapping[str, Operation] = {}
+        self.resources: Mapping[str, Operation] = {}
+        self.templates: Mapping[str, Operation] = {}
 
     def add(self, operation: Operation) -> None:
         """Adds an operation that :func:`operation_of` has made.
@@ -183,15 +190,15 @@ class Registry:
         Raises:
             ValueError: The name is taken.
         """
-        table = self._table(operation)
-        if operation.name in table:
-            raise ValueError(f"{operation.kind} {operation.name!r} is registered already")
-        table[operation.name] = operation
-
-    def _table(self, operation: Operation) -> dict[str, Operation]:
         if operation.kind == "resource":
-            return self.resources if operation.template is None else self.templates
-        return self.tools if operation.kind == "tool" else self.prompts
+            table = "resources" if operation.template is None else "templates"
+        else:
+            table = f"{operation.kind}s"
+        with self._lock:
+            present = getattr(self, table)
+            if operation.name in present:
+                raise ValueError(f"{operation.kind} {operation.name!r} is registered already")
+            setattr(self, table, {**present, operation.name: operation})
 
     def resource(self, uri: str) -> tuple[Operation, dict[str, str]] | None:
         """The resource that a URI addresses, with its variables: an exact URI first, then templates in their order."""
@@ -234,9 +241,9 @@ def _tool(registration: ToolRegistration) -> Operation:
     schema = None
     wire_schema: Any = {"type": "object"}
     if registration.input_schema is not None:
-        if registration.input_schema.get("type") != "object":
-            raise ValueError(f'tool {name!r}: input_schema must have "type": "object"')
         schema = CompiledSchema(registration.input_schema, f"tool {name!r}: input_schema")
+        if schema.schema.get("type") != "object":
+            raise ValueError(f'tool {name!r}: input_schema must have "type": "object"')
         wire_schema = schema.schema
     entry = _entry(registration, {"name": name})
     entry["inputSchema"] = wire_schema
@@ -275,10 +282,11 @@ def _resource(registration: ResourceRegistration) -> Operation:
     template = UriTemplate(uri) if is_template(uri) else None
     if ":" not in uri.partition("{")[0]:
         raise ValueError(f"resource {uri!r}: the URI needs a scheme, such as demo://")
-    entry = _entry(registration, {"name": uri if registration.name is None else registration.name})
+    name = uri if registration.name is None else _name(f"resource {uri!r}", registration.name)
+    entry = _entry(registration, {"name": name})
     entry["uri" if template is None else "uriTemplate"] = uri
     if registration.mime_type is not None:
-        entry["mimeType"] = registration.mime_type
+        entry["mimeType"] = checked_text(f"resource {uri!r}: mime_type", registration.mime_type)
     return _operation(registration, "resource", uri, entry, template=template, mime_type=registration.mime_type)
 
 
@@ -287,6 +295,10 @@ def _entry(registration: _Common, entry: dict[str, Any]) -> dict[str, Any]:
         if text is not None:
             entry[member] = checked_text(f"{entry['name']!r}: {member}", text)
     if registration.metadata is not None:
+        if not isinstance(registration.metadata, Mapping):
+            raise TypeError(
+                f"{entry['name']!r}: metadata must be a mapping, not {type(registration.metadata).__name__}"
+            )
         for key in registration.metadata:
             if isinstance(key, str) and is_reserved_meta_key(key):
                 raise ValueError(f"{entry['name']!r}: metadata key {key!r} is reserved by the specification")

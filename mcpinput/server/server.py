@@ -137,6 +137,9 @@ class Server:
             ValueError: A name is taken, a schema or template is not valid, or the mode is FRAMEWORK_PROTECTED and the
                 server has no protection.
         """
+        self._add(registration)
+
+    def _add(self, registration: Registration) -> None:
         operation = operation_of(registration)
         if operation.mode is RequestStateMode.FRAMEWORK_PROTECTED and self._boundary is None:
             raise ValueError(
@@ -145,15 +148,16 @@ class Server:
             )
         if self._served:
             self._check_admission(operation)
-        self._registry.add(operation)
         for declaration in operation.declarations:
             if declaration.deprecated:
+                # Before it is added: where warnings are errors, nothing is registered.
                 warnings.warn(
                     f"{operation.kind} {operation.name!r}: {declaration.json_rpc_method} is deprecated in revision "
                     "2026-07-28; ask by elicitation where you can",
                     DeprecationWarning,
-                    stacklevel=3,
+                    stacklevel=3,  # whoever called add(), or used a decorator
                 )
+        self._registry.add(operation)
 
     def tool(
         self,
@@ -176,7 +180,7 @@ class Server:
         _refuse_bare(name, "tool")
 
         def register(handler: _Handler) -> _Handler:
-            self.add(
+            self._add(
                 ToolRegistration(
                     name=_name_of(handler, name),
                     handler=handler,
@@ -210,7 +214,7 @@ class Server:
         _refuse_bare(name, "prompt")
 
         def register(handler: _Handler) -> _Handler:
-            self.add(
+            self._add(
                 PromptRegistration(
                     name=_name_of(handler, name),
                     handler=handler,
@@ -246,7 +250,7 @@ class Server:
         _refuse_bare(uri, "resource")
 
         def register(handler: _Handler) -> _Handler:
-            self.add(
+            self._add(
                 ResourceRegistration(
                     uri=uri,
                     handler=handler,
@@ -292,12 +296,13 @@ class Server:
             ValueError: ``admission`` is missing where something depends on who is calling, or an entry of
                 ``allowed_hosts`` is no host.
         """
+        hosts = self._hosts if allowed_hosts is None else self._hosts.with_hosts(allowed_hosts)
         self._check_admission(*self._registry)
         self._served = True
         return AsgiApp(
             dispatcher=self._dispatcher,
             endpoint_path=self.path,
-            hosts=self._hosts if allowed_hosts is None else self._hosts.with_hosts(allowed_hosts),
+            hosts=hosts,
             authenticate=self._authenticate,
             observers=self._observers,
             body_bytes=self._limits.body_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import gc
 import json
 from decimal import Decimal
@@ -676,6 +677,17 @@ def test_errors_of_handlers() -> None:
     async def bad_data(ctx: RequestContext) -> Any:
         raise McpError(7, "busy", {"after": float("inf")})
 
+    class Lazy(enum.Enum):
+        A = 1
+
+        @property
+        def value(self) -> Any:
+            raise SystemExit("secret")
+
+    @server.tool("lazy_data")
+    async def lazy_data(ctx: RequestContext) -> Any:
+        raise McpError(7, "busy", {"after": Lazy.A})
+
     @server.tool("long")
     async def long(ctx: RequestContext) -> Any:
         raise McpError(7, "x" * 5_000_000)
@@ -697,6 +709,7 @@ def test_errors_of_handlers() -> None:
         {"code": 7, "message": "busy", "data": {"after": Decimal("1.50")}},
     )
     assert client.call_tool("bad_data").error == {"code": 7, "message": "busy"}
+    assert client.call_tool("lazy_data").error == {"code": 7, "message": "busy"}
     for crashed in (client.call_tool("crash"), client.call_tool("long"), client.get_prompt("prompt_error")):
         assert (crashed.status, crashed.error) == (200, {"code": -32603, "message": "Internal error"})
 

@@ -72,7 +72,7 @@ def test_identity_goes_from_the_first_door_to_the_second_and_on_to_the_handler()
         ("tools/call", "greet", "2026-07-28", "alice"),
     ]
     assert entered[0].admission.principal == "alice"
-    assert entered[0].admission.extra == {"scopes": ("read",)}
+    assert entered[0].admission.extra == {"scopes": ("read",)}  # objects of the application's own stay as they are
     forbidden = client.call_tool("forbidden", headers=good)
     assert (forbidden.status, forbidden.body) == (403, b"")
     assert client.request("tools/list", headers=good).status == 200
@@ -98,10 +98,20 @@ def test_authenticate_runs_before_the_body_is_read() -> None:
     assert sent[0]["status"] == 401
 
 
-@pytest.mark.parametrize("answer", [None, True, "alice", Admission("p"), Exception("secret"), KeyError("secret")])
+MISBEHAVING = [
+    None,
+    True,
+    Exception("secret"),
+    SystemExit(1),
+    asyncio.CancelledError(),
+    BaseExceptionGroup("g", [SystemExit()]),
+]
+
+
+@pytest.mark.parametrize("answer", [*MISBEHAVING, "alice", Admission("p")])
 def test_an_authenticate_hook_that_misbehaves_lets_nobody_in(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
     def authenticate(facts: Any) -> Any:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -114,10 +124,10 @@ def test_an_authenticate_hook_that_misbehaves_lets_nobody_in(answer: Any, caplog
     assert recorder.rejections[-1].reason == "authenticate hook"
 
 
-@pytest.mark.parametrize("answer", [None, True, "p", Identity("alice"), Exception("secret"), Refusal])
+@pytest.mark.parametrize("answer", [*MISBEHAVING, "p", Identity("alice"), Refusal])
 def test_an_admission_hook_that_misbehaves_lets_nobody_in(answer: Any) -> None:
     async def admission(facts: Any, identity: Any) -> Any:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -150,6 +160,7 @@ def test_text_that_cannot_be_encoded_is_not_admitted() -> None:
         (lambda: Refusal(401, {"a b": "c"}), ValueError),
         (lambda: Refusal(401, {"": "c"}), ValueError),
         (lambda: Admission("p", extra=[1]), TypeError),  # type: ignore[arg-type]
+        (lambda: Identity("s", scopes="read write"), TypeError),
         (lambda: Refusal(401, {"a": 1}), TypeError),  # type: ignore[dict-item]
         (lambda: partition_of(), ValueError),
         (lambda: partition_of(subject=1), TypeError),  # type: ignore[arg-type]
@@ -188,10 +199,13 @@ def test_identities_are_not_shown() -> None:
 
 
 def test_what_an_admission_carries_is_a_copy_that_nobody_changes() -> None:
-    extra = {"roles": "a"}
+    extra = {"roles": ["a"], "session": object()}
     admission = Admission("p", extra=extra)
     extra["roles"] = "b"
-    assert admission.extra == {"roles": "a"}
+    assert admission.extra["roles"] == ["a"]
+    assert admission.extra["session"] is extra["session"]
+    with pytest.raises(TypeError):
+        admission.extra["roles"].append("admin")
     server = Server("s", version="1")
     entered = hello(server)
     client = Client(server.asgi())
@@ -200,6 +214,23 @@ def test_what_an_admission_carries_is_a_copy_that_nobody_changes() -> None:
         entered[0].admission.extra["who"] = 1  # type: ignore[index]
     client.call_tool("greet")
     assert entered[1].admission.extra == {}
+
+
+def test_what_an_admission_carries_can_be_answered_and_kept_as_state() -> None:
+    extra = {"roles": ["a"], "limits": {"price": 7}}
+    server = Server(
+        "s", version="1", protection=ProtectionConfig.ephemeral(), admission=lambda f, i: Admission("p", extra=extra)
+    )
+
+    @server.tool("t", request_state=RequestStateMode.FRAMEWORK_PROTECTED)
+    async def t(ctx: RequestContext) -> Any:
+        if ctx.has_request_state:
+            return {"kept": ctx.framework_request_state, "now": ctx.admission.extra}
+        return input_required(framework_request_state=ctx.admission.extra)
+
+    client = Client(server.asgi())
+    state = client.call_tool("t").result["requestState"]
+    assert client.call_tool("t", id=2, state=state).result["structuredContent"] == {"kept": extra, "now": extra}
 
 
 def test_admission_is_needed_where_something_depends_on_who_is_calling() -> None:
@@ -323,6 +354,14 @@ def test_an_interceptor_that_fails(answer: Any) -> None:
         assert response.result["isError"] is True
     else:
         assert response.error == {"code": -32603, "message": "Internal error"}
+
+
+def test_an_observer_that_nobody_would_await_is_refused() -> None:
+    class Waiting:
+        async def on_request(self, ctx: RequestContext) -> None: ...
+
+    with pytest.raises(TypeError, match=r"Waiting\.on_request"):
+        Server("s", version="1", observers=[Waiting()])
 
 
 def test_an_observer_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:

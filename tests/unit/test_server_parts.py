@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import threading
 import tracemalloc
 from decimal import Decimal
 from typing import Any
@@ -10,8 +12,10 @@ from typing import Any
 import pytest
 
 from mcpinput import (
+    InputRequestDeclaration,
     PromptArgument,
     PromptRegistration,
+    Requirement,
     ResourceRegistration,
     Server,
     ToolRegistration,
@@ -131,6 +135,29 @@ def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[An
         ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "2020-12"),
         ({"type": "object", "properties": {"a": {"$id": "https://example.com/a", "$ref": "#/x"}}}, "only the whole"),
         ({"type": "object", "$schema": 7}, "2020-12"),
+        (
+            {"type": "object", "properties": {"a": {"$schema": "https://json-schema.org/draft/2020-12/schema"}}},
+            "only the whole",
+        ),
+        ({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/required"}}}, "what is no schema"),
+        ({"type": "object", "title": "T", "properties": {"a": {"$ref": "#/title"}}}, "what is no schema"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/properties"}}}, "what is no schema"),
+        (
+            {
+                "type": "object",
+                "default": {"x": {"$ref": "https://example.com/x"}},
+                "properties": {"a": {"$ref": "#/default/x"}},
+            },
+            "what is no schema",
+        ),
+        (
+            {
+                "type": "object",
+                "x": {"properties": {"$ref": "https://example.com/x"}},
+                "properties": {"a": {"$ref": "#/x/properties"}},
+            },
+            "what is no schema",
+        ),
         ({"type": "string"}, '"type": "object"'),
         ({}, '"type": "object"'),
     ],
@@ -144,7 +171,8 @@ def test_schemas_that_cannot_be_are_refused_at_registration(schema: dict[str, An
 
 
 def test_a_property_that_is_called_ref_is_a_property() -> None:
-    CompiledSchema({"type": "object", "properties": {"$ref": {"type": "string"}}}, "s")
+    names = {"$ref": {"type": "string"}, "$id": {"type": "string"}}
+    CompiledSchema({"type": "object", "properties": names, "dependentRequired": {"$ref": ["$id"]}}, "s")
 
 
 def test_a_schema_with_an_id_of_its_own_is_taken() -> None:
@@ -157,6 +185,73 @@ def test_a_schema_with_an_id_of_its_own_is_taken() -> None:
     compiled = CompiledSchema(schema, "s")
     assert compiled.problems({"v": 1}) == []
     assert compiled.problems({"v": "1"}) == ["$.v: must be of type integer"]
+
+
+def test_a_schema_that_names_its_dialect_is_exact_at_every_level() -> None:
+    """The library's own validator would take over where a reference leads back to such a schema."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://example.com/tool#",
+        "type": "object",
+        "properties": {
+            "quantity": {"type": "integer", "minimum": 0.0, "maximum": 9.0},
+            "price": {"multipleOf": 0.01},
+            "tags": {"uniqueItems": True, "maxItems": 99_999.0},
+            "sub": {"type": "array", "items": {"$ref": "#"}},
+        },
+    }
+    compiled = CompiledSchema(schema, "s")
+    assert {key: compiled.schema[key] for key in ("$schema", "$id")} == {key: schema[key] for key in ("$schema", "$id")}
+    good = {"quantity": Decimal("5.0"), "price": Decimal("123456789012345678901234567890.01"), "tags": [1, True]}
+    assert compiled.problems({"sub": [good, {"sub": [good]}], **good}) == []
+    bad = {"sub": [{"sub": [{"quantity": Decimal("5.5"), "price": Decimal("0.015"), "tags": [1, Decimal("1.0")]}]}]}
+    assert sorted(compiled.problems(bad)) == [
+        "$.sub[0].sub[0].price: must satisfy multipleOf: 0.01",
+        "$.sub[0].sub[0].quantity: must be of type integer",
+        "$.sub[0].sub[0].tags: must satisfy uniqueItems: true",
+    ]
+
+
+def test_a_schema_that_takes_exponential_time_is_given_up() -> None:
+    """Depth 100 would take longer than there is time; here it takes a bounded number of steps."""
+    branch = {"type": "object", "properties": {"c": {"$ref": "#/$defs/node"}}}
+    schema = {
+        "type": "object",
+        "properties": {"e": {"$ref": "#/$defs/node"}},
+        "$defs": {"branch": branch, "node": {"allOf": [{"$ref": "#/$defs/branch"}], "unevaluatedProperties": False}},
+    }
+    compiled = CompiledSchema(schema, "s")
+    value: Any = {}
+    for _ in range(5):
+        value = {"c": value}
+    assert compiled.problems({"e": value}) == []
+    for _ in range(20):
+        value = {"c": value}
+    assert compiled.problems({"e": value}) == ["$: too complex to be checked"]
+    # What one check used up is not missing from the next.
+    assert compiled.problems({"e": {}}) == []
+
+
+def test_large_plain_arguments_are_not_too_complex() -> None:
+    item = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 0}, "kind": {"enum": ["a", "b"]}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    schema = {"type": "object", "properties": {"v": {"type": "array", "items": {"anyOf": [item, {"type": "null"}]}}}}
+    assert CompiledSchema(schema, "s").problems({"v": [{"n": n, "kind": "b"} for n in range(20_000)]}) == []
+
+
+def test_long_names_are_cut_where_they_are_told() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    (problem,) = CompiledSchema(schema, "s").problems({"x" * 1_000_000: 1})
+    assert len(problem) < 500
+
+
+def test_a_property_that_must_not_be_is_told() -> None:
+    problems = CompiledSchema({"type": "object", "properties": {"a": False}}, "s").problems({"a": 1})
+    assert problems == ["$: has a value that is not allowed"]
 
 
 RECURSIVE: dict[str, Any] = {
@@ -298,6 +393,11 @@ def test_handlers_that_cannot_be(handler: Any) -> None:
             ),
             ValueError,
         ),
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, metadata=[("a", 1)]), TypeError),  # type: ignore[arg-type]
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, input_schema=True), TypeError),  # type: ignore[arg-type]
+        (lambda: ToolRegistration(name="t", handler=lambda ctx: 1, output_schema=[]), TypeError),  # type: ignore[arg-type]
+        (lambda: ResourceRegistration(uri="a://x", handler=lambda ctx: 1, name=5), TypeError),  # type: ignore[arg-type]
+        (lambda: ResourceRegistration(uri="a://x", handler=lambda ctx: 1, mime_type=5), TypeError),  # type: ignore[arg-type]
         (lambda: ResourceRegistration(uri="no-scheme", handler=lambda ctx: 1), ValueError),
         (lambda: ResourceRegistration(uri="a://{", handler=lambda ctx: 1), ValueError),
     ],
@@ -305,6 +405,50 @@ def test_handlers_that_cannot_be(handler: Any) -> None:
 def test_registrations_that_cannot_be(registration: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         Server("s", version="1").add(registration())
+
+
+def test_a_registration_that_raises_its_warning_leaves_no_trace() -> None:
+    roots = InputRequestDeclaration.from_roots(Requirement.CONDITIONAL)
+
+    def decorate(server: Server) -> None:
+        server.tool("t", input_requests=[roots])(lambda ctx: "x")
+
+    def add(server: Server) -> None:
+        server.add(ToolRegistration(name="t", handler=lambda ctx: "x", input_requests=[roots]))
+
+    for register in (decorate, add):
+        server = Server("s", version="1")
+        with pytest.raises(DeprecationWarning, match="roots/list"):  # this suite makes errors of warnings
+            register(server)
+        with pytest.warns(DeprecationWarning, match="roots/list") as warned:
+            register(server)
+        assert warned[0].filename == __file__
+
+
+def test_operations_may_be_added_while_others_are_served() -> None:
+    server = Server("s", version="1")
+    server.resource("a://{x}")(lambda ctx: "x")
+    client = Client(server.asgi())
+    stop = threading.Event()
+
+    def add() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            server.resource(f"t{number}://{{x}}")(lambda ctx: "x")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=add)
+    thread.start()
+    try:
+        for _ in range(100):
+            assert client.read_resource("none://x").status == 400
+            assert client.request("resources/templates/list").status == 200
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])

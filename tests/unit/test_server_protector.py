@@ -22,7 +22,7 @@ class Vault:
 
     async def seal(self, payload: bytes, context: ProtectionContext) -> Any:
         await asyncio.sleep(0)
-        if isinstance(self.fails, Exception):
+        if isinstance(self.fails, BaseException):
             raise self.fails
         if self.fails is not None:
             return self.fails
@@ -32,7 +32,7 @@ class Vault:
 
     async def open(self, token: str, context: ProtectionContext) -> Any:
         await asyncio.sleep(0)
-        if isinstance(self.fails, Exception):
+        if isinstance(self.fails, BaseException):
             raise self.fails
         if self.fails is not None:
             return self.fails
