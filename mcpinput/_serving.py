@@ -76,10 +76,9 @@ async def serving(app: Any, listener: socket.socket) -> AsyncIterator[None]:
 class _EndsQuietly:
     """The application, for a server that cancels what runs when it ends: that is no failure to tell of."""
 
-    server: uvicorn.Server
-
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, is_ending: Callable[[], bool]) -> None:
         self._app = app
+        self._is_ending = is_ending
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         started = False
@@ -92,7 +91,7 @@ class _EndsQuietly:
         try:
             await self._app(scope, receive, noting)
         except asyncio.CancelledError:
-            if not self.server.should_exit:
+            if not self._is_ending():
                 raise
             if scope["type"] != "http" or started:
                 return
@@ -104,16 +103,15 @@ class _EndsQuietly:
 def _uvicorn_server(app: Any) -> uvicorn.Server:
     import uvicorn
 
-    quiet = _EndsQuietly(app)
-    quiet.server = uvicorn.Server(
-        uvicorn.Config(
-            quiet,
-            ws="none",
-            log_config=None,  # what is logged is the application's to arrange; warnings reach stderr either way
-            access_log=False,
-            proxy_headers=False,  # the peer is the peer: no header from outside may replace it
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        log_config=None,  # what is logged is the application's to arrange; warnings reach stderr either way
+        access_log=False,
+        proxy_headers=False,  # the peer is the peer: no header from outside may replace it
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    return quiet.server
+    server = uvicorn.Server(config)
+    config.app = _EndsQuietly(app, lambda: server.should_exit)
+    return server
