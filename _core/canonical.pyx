@@ -22,7 +22,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
 
 from mcpinput._core.buf cimport BUF_OK, Buf, buf_free, buf_init, buf_put
-from mcpinput._core.json cimport number_text, output_error, plain_value, put_string, value_error
+from mcpinput._core.json cimport number_text, output_error, plain_value, put_string, too_deep, too_many, value_error
 from mcpinput._core.scan cimport MI_NUMBER_TEXT, MI_OK, MI_WRITING, mi_canonical_number, mi_number, mi_scan_number
 
 from operator import itemgetter
@@ -84,11 +84,7 @@ cdef int put(Writer *w, const void *text, size_t size) except -1:
 
 cdef int enter(Writer *w) except -1:
     if w.depth == w.max_depth:
-        raise value_error(
-            JsonErrorKind.DEPTH,
-            f"over the depth limit of {w.max_depth} arrays and objects; a value that holds itself has no end",
-            w.max_depth,
-        )
+        raise too_deep(w.max_depth)
     w.depth += 1
     return 0
 
@@ -208,7 +204,7 @@ cdef int put_tuple(Writer *w, object array) except -1:
 
 cdef int count_node(Writer *w) except -1:
     if w.nodes == w.max_nodes:
-        raise value_error(JsonErrorKind.NODES, f"over the node limit of {w.max_nodes} values", w.max_nodes)
+        raise too_many(w.max_nodes)
     w.nodes += 1
     return 0
 

@@ -20,6 +20,8 @@ cdef object string_error(size_t limit, size_t at)
 # The JsonWriteError to raise; the MemoryError where that is what `status` says.
 cdef object value_error(object kind, str what, object limit=*)
 cdef object output_error(Buf *out, int status)
+cdef object too_deep(size_t limit)
+cdef object too_many(size_t limit)
 
 # Writes a str or a subclass of it: quoted, with the escapes of RFC 8785.
 cdef int put_string(Buf *out, object text, size_t max_string) except -1

@@ -152,6 +152,18 @@ cdef object value_error(object kind, str what, object limit=None):
     return JsonWriteError(kind, what, None, limit)
 
 
+cdef object too_deep(size_t limit):
+    return value_error(
+        JsonErrorKind.DEPTH,
+        f"over the depth limit of {limit} arrays and objects; a value that holds itself has no end",
+        limit,
+    )
+
+
+cdef object too_many(size_t limit):
+    return value_error(JsonErrorKind.NODES, f"over the node limit of {limit} values", limit)
+
+
 cdef object output_error(Buf *out, int status):
     if status == BUF_MEMORY:
         return MemoryError()
@@ -854,11 +866,7 @@ cdef inline int put_text(Writer *w, const void *text, size_t size) except -1:
 
 cdef inline int enter(Writer *w) except -1:
     if w.depth == w.max_depth:
-        raise value_error(
-            JsonErrorKind.DEPTH,
-            f"over the depth limit of {w.max_depth} arrays and objects; a value that holds itself has no end",
-            w.max_depth,
-        )
+        raise too_deep(w.max_depth)
     w.depth += 1
     return 0
 
@@ -866,7 +874,7 @@ cdef inline int enter(Writer *w) except -1:
 cdef int write(Writer *w, object value) except -1:
     cdef object plain
     if w.nodes == w.max_nodes:
-        raise value_error(JsonErrorKind.NODES, f"over the node limit of {w.max_nodes} values", w.max_nodes)
+        raise too_many(w.max_nodes)
     w.nodes += 1
     if PyUnicode_Check(value):
         return put_string(&w.out, value, w.max_string)

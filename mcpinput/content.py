@@ -16,7 +16,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from mcpinput.json import freeze
 
@@ -187,7 +187,29 @@ class TextContent:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageContent:
+class _Media:
+    """What an image and sound have in common."""
+
+    _TYPE: ClassVar[str]
+
+    data: bytes = field(repr=False)
+    mime_type: str
+    _: KW_ONLY
+    annotations: Annotations | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        _binary(self, "data")
+        _text(self, "mime_type")
+        _extras(self)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON object by ``ImageContent`` or ``AudioContent`` of schema.ts."""
+        return _block(self._TYPE, self, data=_base64(self.data), mimeType=self.mime_type)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageContent(_Media):
     """An image.
 
     Attributes:
@@ -195,24 +217,11 @@ class ImageContent:
         mime_type: Its type, such as ``image/png``.
     """
 
-    data: bytes = field(repr=False)
-    mime_type: str
-    _: KW_ONLY
-    annotations: Annotations | None = None
-    meta: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        _binary(self, "data")
-        _text(self, "mime_type")
-        _extras(self)
-
-    def to_wire(self) -> dict[str, Any]:
-        """The JSON object by ``ImageContent`` of schema.ts."""
-        return _block("image", self, data=_base64(self.data), mimeType=self.mime_type)
+    _TYPE: ClassVar[str] = "image"
 
 
 @dataclass(frozen=True, slots=True)
-class AudioContent:
+class AudioContent(_Media):
     """Sound.
 
     Attributes:
@@ -220,20 +229,7 @@ class AudioContent:
         mime_type: Its type, such as ``audio/wav``.
     """
 
-    data: bytes = field(repr=False)
-    mime_type: str
-    _: KW_ONLY
-    annotations: Annotations | None = None
-    meta: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        _binary(self, "data")
-        _text(self, "mime_type")
-        _extras(self)
-
-    def to_wire(self) -> dict[str, Any]:
-        """The JSON object by ``AudioContent`` of schema.ts."""
-        return _block("audio", self, data=_base64(self.data), mimeType=self.mime_type)
+    _TYPE: ClassVar[str] = "audio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +370,7 @@ class EmbeddedResource:
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
 
-def _block(kind: str, block: ContentBlock, **members: Any) -> dict[str, Any]:
+def _block(kind: str, block: ContentBlock | _Media, **members: Any) -> dict[str, Any]:
     annotations = None if block.annotations is None else block.annotations.to_wire()
     return _wire({"type": kind, **members, "annotations": annotations, "_meta": block.meta})
 

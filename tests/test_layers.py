@@ -68,6 +68,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/server/context.py",
             "mcpinput/server/observers.py",
             "mcpinput/server/registry.py",
+            "mcpinput/server/message.py",
             "mcpinput/server/dispatcher.py",
             "mcpinput/server/asgi.py",
         ),

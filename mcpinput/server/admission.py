@@ -7,15 +7,20 @@ request is understood and says under which partition, principal and tenant it go
 from __future__ import annotations
 
 import enum
+import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from mcpinput._ending import ends_from_outside
 from mcpinput.json import FrozenArray, FrozenObject
 
 if TYPE_CHECKING:
     from mcpinput.server.headers import Headers
+
+logger = logging.getLogger("mcpinput")
 
 __all__ = [
     "ANONYMOUS",
@@ -28,6 +33,26 @@ __all__ = [
     "TransportFacts",
     "partition_of",
 ]
+
+
+_D = TypeVar("_D")
+
+
+async def decision_of(hook: Callable[..., Any], kind: type[_D], *facts: object) -> _D | Refusal | None:
+    """What a door decides; None, with the cause in the log, where it fails: then nothing may run."""
+    try:
+        decision = hook(*facts)
+        if inspect.isawaitable(decision):
+            decision = await decision
+    except BaseException as error:  # a hook may raise anything
+        if ends_from_outside(error):
+            raise
+        logger.exception("the hook that decides on %s failed; the request is refused", kind.__name__)
+        return None
+    if isinstance(decision, (kind, Refusal)):
+        return decision
+    logger.error("a hook returned %s; %s or Refusal is needed", type(decision).__name__, kind.__name__)
+    return None
 
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.1

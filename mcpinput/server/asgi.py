@@ -7,16 +7,15 @@ dispatcher's. Source: ``basic/transports/streamable-http``.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpinput import protocol
-from mcpinput._ending import ends_from_outside
-from mcpinput.server.admission import Identity, Refusal, TransportFacts
-from mcpinput.server.dispatcher import Reply, error_body
+from mcpinput.server.admission import Identity, Refusal, TransportFacts, decision_of
+from mcpinput.server.dispatcher import Reply
 from mcpinput.server.headers import Headers, HostPolicy, accepts_both, is_json
+from mcpinput.server.message import internal_error_body
 from mcpinput.server.observers import Rejection
 
 if TYPE_CHECKING:
@@ -133,25 +132,14 @@ class AsgiApp:
 
     async def _identify(self, facts: TransportFacts) -> Identity | Reply:
         assert self._authenticate is not None
-        answer: object
-        try:
-            answer = self._authenticate(facts)
-            if inspect.isawaitable(answer):
-                answer = await answer
-        except BaseException as error:  # whatever a hook raises, nothing may run
-            if ends_from_outside(error):
-                raise
-            logger.exception("the authenticate hook failed; the request is refused")
-            answer = None
+        answer = await decision_of(self._authenticate, Identity, facts)
         if isinstance(answer, Identity):
             return answer
         if isinstance(answer, Refusal):
             self._observers.rejection(facts, Rejection(answer.status, None, "authenticate"))
             return Reply(answer.status, b"", tuple(answer.headers.items()))
-        if answer is not None:
-            logger.error("the authenticate hook returned %s; Identity or Refusal is needed", type(answer).__name__)
         self._observers.rejection(facts, Rejection(500, protocol.INTERNAL_ERROR, "authenticate hook"))
-        return Reply(500, error_body(None, protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE))
+        return Reply(500, internal_error_body(None))
 
     async def _read(self, receive: Receive, headers: Headers) -> bytes | None:
         """The whole body, or None where it is over the limit (as it says, or as it comes)."""

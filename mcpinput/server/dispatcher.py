@@ -31,35 +31,44 @@ from mcpinput.errors import (
 from mcpinput.json import Limits, dump, freeze, parse
 from mcpinput.protection.context import Bindings
 from mcpinput.protection.state import AskedRequest, Call
-from mcpinput.requests import InputRequestType
-from mcpinput.responses import InputResponses, fits_kind, fits_union
 from mcpinput.results import CompleteResult, InputRequiredResult, prompt_result, resource_result, tool_result
-from mcpinput.server.admission import ANONYMOUS, EVERYBODY, Admission, AdmissionFacts, Refusal
-from mcpinput.server.capabilities import malformed_capability, missing_capabilities
+from mcpinput.server.admission import ANONYMOUS, EVERYBODY, Admission, AdmissionFacts, Refusal, decision_of
+from mcpinput.server.capabilities import missing_capabilities
 from mcpinput.server.context import RequestContext
-from mcpinput.server.headers import mirrors, mirrors_encoded
-from mcpinput.server.observers import Dropped, Outcome, Rejection
+from mcpinput.server.message import (
+    Refused,
+    bad_state,
+    check_jsonrpc,
+    check_meta,
+    check_target,
+    check_version,
+    check_version_header,
+    error_body,
+    input_responses_of,
+    internal_error_body,
+    method_of,
+    missing_message,
+    params_of,
+    request_id_of,
+    shortened,
+)
+from mcpinput.server.observers import Outcome, Rejection
 from mcpinput.server.registry import RequestStateMode
 
 if TYPE_CHECKING:
     from mcpinput.protection.state import OpenedState, SealedState, StateBoundary
     from mcpinput.server.admission import AdmissionHook, AnonymousType, Identity, TransportFacts
-    from mcpinput.server.headers import Headers
     from mcpinput.server.observers import Interceptor, Observers
     from mcpinput.server.registry import Operation, Registry
 
 logger = logging.getLogger("mcpinput")
 
 APPLICATION_STATE_BYTES: Final = 65_536
-REQUEST_ID_CHARACTERS: Final = 65_536
-NAME_CHARACTERS: Final = 65_536
-"""Ids and URIs are repeated in answers, and those have to stay within the response limit."""
 _COMPLETE_KINDS: Final = {
     protocol.TOOLS_CALL: "tool",
     protocol.PROMPTS_GET: "prompt",
     protocol.RESOURCES_READ: "resource",
 }
-_KINDS: Final = {kind.code: kind for kind in InputRequestType}
 _NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
 
 
@@ -82,30 +91,6 @@ class Reply:
     body: bytes = field(repr=False)
     headers: tuple[tuple[str, str], ...] = ()
     release: Callable[[], None] = _nothing
-
-
-class _Refused(Exception):
-    """The request is answered with an error before its handler runs."""
-
-    def __init__(
-        self,
-        status: int,
-        code: int,
-        message: str,
-        data: Any = None,
-        *,
-        reason: str,
-        failure: RequestStateProtectionError | None = None,
-        headers: tuple[tuple[str, str], ...] = (),
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.data = data
-        self.reason = reason
-        self.failure = failure
-        self.headers = headers
 
 
 class _NotAdmitted(Exception):
@@ -206,20 +191,20 @@ class Dispatcher:
             message = self._decode(raw)
             if "id" not in message:
                 return self._notification(message)
-            request_id = _request_id(message)
-            method = _method(message)
-            request = _Request(raw, transport, request_id, method, _params(message))
-            version = _check_meta(request.params["_meta"])
+            request_id = request_id_of(message)
+            method = method_of(message)
+            request = _Request(raw, transport, request_id, method, params_of(message))
+            version = check_meta(request.params["_meta"])
             if transport.headers is not None:
-                _check_version_header(transport.headers, version)
-            _check_version(version)
-            _check_target(transport.headers, method, request.params)
+                check_version_header(transport.headers, version)
+            check_version(version)
+            check_target(transport.headers, method, request.params)
             answer = self._methods.get(method)
             if answer is None:
-                raise _Refused(404, protocol.METHOD_NOT_FOUND, f"Method not found: {_short(method)}", reason="method")
+                raise Refused(404, protocol.METHOD_NOT_FOUND, f"Method not found: {shortened(method)}", reason="method")
             admission = await self._admit(request, identity)
             return await answer(request, admission)
-        except _Refused as refused:
+        except Refused as refused:
             return self._refuse(refused, transport, request_id, method)
         except _NotAdmitted as refused:
             self._observers.rejection(transport, Rejection(refused.refusal.status, None, "admission", method))
@@ -229,7 +214,7 @@ class Dispatcher:
                 raise
             logger.exception("a request failed before its handler could answer")
             self._observers.rejection(transport, Rejection(500, protocol.INTERNAL_ERROR, "internal error", method))
-            return Reply(500, _internal_error(request_id))
+            return Reply(500, internal_error_body(request_id))
 
     # ---- before the handler ----
 
@@ -237,9 +222,9 @@ class Dispatcher:
         try:
             message = parse(raw, limits=self._limits)
         except JsonParseError as error:
-            raise _Refused(400, protocol.PARSE_ERROR, f"Parse error: {error}", reason="json") from None
+            raise Refused(400, protocol.PARSE_ERROR, f"Parse error: {error}", reason="json") from None
         if not isinstance(message, dict):
-            raise _Refused(
+            raise Refused(
                 400,
                 protocol.INVALID_REQUEST,
                 "Invalid request: the body must be one JSON-RPC object (batches are not part of this revision)",
@@ -249,8 +234,8 @@ class Dispatcher:
 
     def _notification(self, message: Mapping[str, Any]) -> Reply:
         # Nothing is ever done with one over HTTP: this revision defines none that a server would act upon.
-        _check_jsonrpc(message)
-        _method(message)
+        check_jsonrpc(message)
+        method_of(message)
         return Reply(202, b"")
 
     async def _admit(self, request: _Request, identity: Identity | None) -> Admission:
@@ -264,25 +249,15 @@ class Dispatcher:
             protocol_version=protocol.PROTOCOL_VERSION,
             meta=freeze(request.params["_meta"]),
         )
-        try:
-            decision = self._admission(facts, identity)
-            if inspect.isawaitable(decision):
-                decision = await decision
-        except BaseException as error:  # whatever a hook raises, nothing may run
-            if ends_from_outside(error):
-                raise
-            logger.exception("the admission hook failed; the request is refused")
-            decision = None
+        decision = await decision_of(self._admission, Admission, facts, identity)
         if isinstance(decision, Admission):
             return decision
         if isinstance(decision, Refusal):
             raise _NotAdmitted(decision)
-        if decision is not None:
-            logger.error("the admission hook returned %s; Admission or Refusal is needed", type(decision).__name__)
-        raise _Refused(500, protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE, reason="admission hook")
+        raise Refused(500, protocol.INTERNAL_ERROR, protocol.INTERNAL_ERROR_MESSAGE, reason="admission hook")
 
     def _refuse(
-        self, refused: _Refused, transport: TransportFacts, request_id: int | str | None, method: str | None
+        self, refused: Refused, transport: TransportFacts, request_id: int | str | None, method: str | None
     ) -> Reply:
         failure = refused.failure
         self._observers.rejection(
@@ -340,7 +315,7 @@ class Dispatcher:
 
     def _list(self, request: _Request, member: str, operations: Mapping[str, Operation]) -> Reply:
         if "cursor" in request.params:  # everything fits one page, so no cursor was ever given out
-            raise _Refused(400, protocol.INVALID_PARAMS, "Invalid params: unknown cursor", reason="cursor")
+            raise Refused(400, protocol.INVALID_PARAMS, "Invalid params: unknown cursor", reason="cursor")
         return self._complete(request, {member: [op.entry for op in operations.values()], **_NO_CACHE})
 
     def _complete(self, request: _Request, result: Mapping[str, Any]) -> Reply:
@@ -348,7 +323,7 @@ class Dispatcher:
             return Reply(200, self._result_body(request.id, protocol.COMPLETE, result))
         except JsonError:
             logger.exception("the answer to %s cannot be written", request.method)
-            return Reply(200, _internal_error(request.id))
+            return Reply(200, internal_error_body(request.id))
 
     # ---- operations ----
 
@@ -356,11 +331,11 @@ class Dispatcher:
         name = request.params["name"]
         operation = self._registry.tools.get(name)
         if operation is None:
-            raise _Refused(400, protocol.INVALID_PARAMS, f"Unknown tool: {_short(name)}", reason="operation")
+            raise Refused(400, protocol.INVALID_PARAMS, f"Unknown tool: {shortened(name)}", reason="operation")
         self._require(operation, request)
         arguments = request.params.get("arguments", {})
         if not isinstance(arguments, dict):
-            raise _Refused(
+            raise Refused(
                 400, protocol.INVALID_PARAMS, "Invalid params: arguments must be an object", reason="arguments"
             )
         if operation.schema is not None:
@@ -374,11 +349,11 @@ class Dispatcher:
         name = request.params["name"]
         operation = self._registry.prompts.get(name)
         if operation is None:
-            raise _Refused(400, protocol.INVALID_PARAMS, f"Unknown prompt: {_short(name)}", reason="operation")
+            raise Refused(400, protocol.INVALID_PARAMS, f"Unknown prompt: {shortened(name)}", reason="operation")
         self._require(operation, request)
         arguments = request.params.get("arguments", {})
         if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
-            raise _Refused(
+            raise Refused(
                 400,
                 protocol.INVALID_PARAMS,
                 "Invalid params: arguments must be an object of strings",
@@ -386,7 +361,7 @@ class Dispatcher:
             )
         lacking = [argument for argument in operation.required_arguments if argument not in arguments]
         if lacking:
-            raise _Refused(
+            raise Refused(
                 400, protocol.INVALID_PARAMS, f"Missing required argument: {', '.join(lacking)}", reason="arguments"
             )
         return await self._run(operation, request, admission, arguments, prompt_result)
@@ -395,7 +370,7 @@ class Dispatcher:
         uri = request.params["uri"]
         found = self._registry.resource(uri)
         if found is None:
-            raise _Refused(400, protocol.INVALID_PARAMS, "Resource not found", {"uri": uri}, reason="operation")
+            raise Refused(400, protocol.INVALID_PARAMS, "Resource not found", {"uri": uri}, reason="operation")
         operation, variables = found
         self._require(operation, request)
 
@@ -409,10 +384,10 @@ class Dispatcher:
             declared = request.params["_meta"][protocol.META_CLIENT_CAPABILITIES]
             missing = missing_capabilities(operation.required, declared)
             if missing is not None:
-                raise _Refused(
+                raise Refused(
                     400,
                     protocol.MISSING_CLIENT_CAPABILITY,
-                    _missing_message(missing),
+                    missing_message(missing),
                     {"requiredCapabilities": missing},
                     reason="capabilities",
                 )
@@ -427,7 +402,7 @@ class Dispatcher:
     ) -> Reply:
         call = self._call(request, admission)
         opened, application_state = await self._open(operation, request, call)
-        responses, dropped = _input_responses(operation, request.params, opened)
+        responses, dropped = input_responses_of(operation, request.params, opened)
         ctx = RequestContext(
             method=request.method,
             endpoint_path=self._path,
@@ -502,23 +477,23 @@ class Dispatcher:
             return None, None
         token = request.params["requestState"]
         if not isinstance(token, str):
-            raise _Refused(
+            raise Refused(
                 400, protocol.INVALID_PARAMS, "Invalid params: requestState must be a string", reason="request state"
             )
         if operation.mode is RequestStateMode.APPLICATION_PROTECTED:
             if token and len(token.encode()) <= APPLICATION_STATE_BYTES:
                 return None, token
-            raise _bad_state(
+            raise bad_state(
                 RequestStateProtectionError(ProtectionFailure.TOO_LARGE if token else ProtectionFailure.MALFORMED)
             )
         if operation.mode is RequestStateMode.NONE:
-            raise _bad_state(RequestStateProtectionError(ProtectionFailure.MALFORMED))
+            raise bad_state(RequestStateProtectionError(ProtectionFailure.MALFORMED))
         assert self._boundary is not None
         try:
             return await self._boundary.open(token, call), None
         except RequestStateProtectionError as failure:
             if failure.reason is ProtectionFailure.UNAVAILABLE:
-                raise _Refused(
+                raise Refused(
                     503,
                     protocol.INTERNAL_ERROR,
                     "Request state cannot be checked for now; try again",
@@ -526,7 +501,7 @@ class Dispatcher:
                     failure=failure,
                     headers=(("retry-after", "1"),),
                 ) from None
-            raise _bad_state(failure) from None
+            raise bad_state(failure) from None
 
     # ---- the handler ----
 
@@ -581,7 +556,7 @@ class Dispatcher:
             if not operation.may_emit(embedded):
                 self._application_error(
                     operation,
-                    f"asked {_short(key)!r} by {embedded.json_rpc_method}, which it did not declare so; "
+                    f"asked {shortened(key)!r} by {embedded.json_rpc_method}, which it did not declare so; "
                     "add a declaration that covers it to its input_requests",
                 )
         missing = missing_capabilities(
@@ -591,7 +566,7 @@ class Dispatcher:
         if missing is not None:
             raise _Failed(
                 protocol.MISSING_CLIENT_CAPABILITY,
-                _missing_message(missing),
+                missing_message(missing),
                 {"requiredCapabilities": missing},
                 status=400,
             )
@@ -694,223 +669,7 @@ def _wrap(interceptor: Interceptor, ctx: RequestContext, call: Callable[[], Awai
     return wrapped
 
 
-# ---- checks of the message ----
-
-
-def _check_jsonrpc(message: Mapping[str, Any]) -> None:
-    if message.get("jsonrpc") != protocol.JSONRPC_VERSION:
-        raise _Refused(400, protocol.INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0"', reason="json-rpc")
-
-
-def _request_id(message: Mapping[str, Any]) -> int | str:
-    request_id = message["id"]
-    if isinstance(request_id, str):
-        if len(request_id) <= REQUEST_ID_CHARACTERS:
-            return request_id
-        raise _Refused(
-            400,
-            protocol.INVALID_REQUEST,
-            f"Invalid request: id has over {REQUEST_ID_CHARACTERS} characters",
-            reason="json-rpc",
-        )
-    if isinstance(request_id, int) and not isinstance(request_id, bool):
-        return request_id
-    raise _Refused(
-        400, protocol.INVALID_REQUEST, "Invalid request: id must be a string or an integer", reason="json-rpc"
-    )
-
-
-def _method(message: Mapping[str, Any]) -> str:
-    _check_jsonrpc(message)
-    method = message.get("method")
-    if isinstance(method, str):
-        return method
-    raise _Refused(400, protocol.INVALID_REQUEST, "Invalid request: method must be a string", reason="json-rpc")
-
-
-def _params(message: Mapping[str, Any]) -> dict[str, Any]:
-    params = message.get("params")
-    if not isinstance(params, dict):
-        what = "params must be an object" if "params" in message else "params is missing"
-        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: {what} (with _meta in it)", reason="params")
-    if not isinstance(params.get("_meta"), dict):
-        what = "must be an object" if "_meta" in params else "is missing"
-        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: _meta {what}", reason="_meta")
-    return params
-
-
-def _check_meta(meta: Mapping[str, Any]) -> str:
-    """Checks the members of ``_meta`` that every request has; answers the protocol version."""
-
-    def refuse(key: str, what: str) -> NoReturn:
-        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: _meta member {key} {what}", reason="_meta")
-
-    version = meta.get(protocol.META_PROTOCOL_VERSION)
-    if not isinstance(version, str):
-        here = protocol.META_PROTOCOL_VERSION in meta
-        refuse(protocol.META_PROTOCOL_VERSION, "must be a string" if here else "is missing")
-    capabilities = meta.get(protocol.META_CLIENT_CAPABILITIES)
-    if not isinstance(capabilities, dict):
-        here = protocol.META_CLIENT_CAPABILITIES in meta
-        refuse(protocol.META_CLIENT_CAPABILITIES, "must be an object" if here else "is missing")
-    malformed = malformed_capability(capabilities)
-    if malformed is not None:
-        refuse(protocol.META_CLIENT_CAPABILITIES, f"is malformed: {malformed} must be an object")
-    if not isinstance(meta.get(protocol.META_CLIENT_INFO, {}), dict):
-        refuse(protocol.META_CLIENT_INFO, "must be an object")
-    if protocol.META_PROGRESS_TOKEN in meta:
-        token = meta[protocol.META_PROGRESS_TOKEN]
-        if not isinstance(token, (str, int)) or isinstance(token, bool):
-            refuse(protocol.META_PROGRESS_TOKEN, "must be a string or an integer")
-    return version
-
-
-def _check_version_header(headers: Headers, version: str) -> None:
-    if not mirrors(headers.one(b"mcp-protocol-version"), version):
-        raise _header_mismatch("MCP-Protocol-Version", f"_meta member {protocol.META_PROTOCOL_VERSION}")
-
-
-def _check_version(version: str) -> None:
-    if version not in protocol.SUPPORTED_VERSIONS:
-        raise _Refused(
-            400,
-            protocol.UNSUPPORTED_PROTOCOL_VERSION,
-            f"Unsupported protocol version: {_short(version)}; supported: {', '.join(protocol.SUPPORTED_VERSIONS)}",
-            {"supported": list(protocol.SUPPORTED_VERSIONS), "requested": _short(version)},
-            reason="protocol version",
-        )
-
-
-def _check_target(headers: Headers | None, method: str, params: Mapping[str, Any]) -> None:
-    """Checks the name that the method needs, and the headers that repeat method and name."""
-    if headers is not None and not mirrors(headers.one(b"mcp-method"), method):
-        raise _header_mismatch("Mcp-Method", "method")
-    member = protocol.NAME_MEMBER.get(method)
-    if member is None:
-        return
-    name = params.get(member)
-    if not isinstance(name, str) or len(name) > NAME_CHARACTERS:
-        problem = "is missing"
-        if isinstance(name, str):
-            problem = f"has over {NAME_CHARACTERS} characters"
-        elif member in params:
-            problem = "must be a string"
-        raise _Refused(400, protocol.INVALID_PARAMS, f"Invalid params: {member} {problem}", reason="params")
-    if headers is not None and not mirrors_encoded(headers.one(b"mcp-name"), name):
-        raise _header_mismatch("Mcp-Name", f"params.{member}")
-
-
-def _header_mismatch(header: str, body: str) -> _Refused:
-    # The values stay out of the message: headers may hold what their sender did not mean to show.
-    return _Refused(
-        400,
-        protocol.HEADER_MISMATCH,
-        f"Header mismatch: {header} must be present once and equal to the body's {body}",
-        reason="header mismatch",
-    )
-
-
-def _bad_state(failure: RequestStateProtectionError) -> _Refused:
-    return _Refused(
-        400,
-        protocol.INVALID_PARAMS,
-        protocol.INVALID_STATE_MESSAGE,
-        protocol.INVALID_STATE_DATA,
-        reason="request state",
-        failure=failure,
-    )
-
-
-def _input_responses(
-    operation: Operation, params: Mapping[str, Any], opened: OpenedState | None
-) -> tuple[InputResponses, Sequence[Dropped]]:
-    """The answers that the handler sees, and what it is not shown."""
-    if "inputResponses" not in params:
-        return InputResponses.empty(), ()
-    values = params["inputResponses"]
-    if not isinstance(values, dict):
-        raise _Refused(
-            400, protocol.INVALID_PARAMS, "Invalid params: inputResponses must be an object", reason="input responses"
-        )
-    if operation.mode is not RequestStateMode.FRAMEWORK_PROTECTED:
-        for key, value in values.items():
-            if not fits_union(value):
-                raise _bad_answer(key)
-        return InputResponses._for_asked(values, None), ()
-    if opened is None:
-        # Without the token of an ask they prove nothing, and would escape its rounds, lifetime and pinned questions.
-        return InputResponses.empty(), (Dropped(tuple(values), "no state"),) if values else ()
-    shown = {}
-    malformed = []
-    for key, value in values.items():
-        asked = opened.asked.get(key)
-        if asked is not None:
-            if not fits_kind(value, _KINDS[asked.kind]):
-                raise _bad_answer(key)
-        elif not fits_union(value):
-            malformed.append(key)
-            continue
-        shown[key] = value
-    pinned = {key: (asked.kind, asked.digest) for key, asked in opened.asked.items()}
-    return InputResponses._for_asked(shown, pinned), (Dropped(tuple(malformed), "malformed"),) if malformed else ()
-
-
-def _bad_answer(key: str) -> _Refused:
-    return _Refused(
-        400,
-        protocol.INVALID_PARAMS,
-        f"Invalid params: inputResponses member {_short(key)!r} is no answer to what was asked",
-        reason="input responses",
-    )
-
-
-# ---- texts ----
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 64 else text[:64] + "…"
-
-
-def _missing_message(missing: Mapping[str, Any]) -> str:
-    names = [f"{name}.{part}" if part else name for name, parts in missing.items() for part in (parts or {"": None})]
-    return f"This request needs client capabilities that were not declared: {', '.join(names)}"
-
-
 def _tool_error(error: ToolError) -> CompleteResult:
     if isinstance(error.content, str):
         return CompleteResult.from_tool_text(error.content, is_error=True)
     return CompleteResult.from_tool_content(error.content, is_error=True)
-
-
-def error_body(
-    request_id: int | str | None, code: int, message: str, data: Any = None, limits: Limits | None = None
-) -> bytes:
-    """One JSON-RPC error. What cannot be written of it must not cost the client the rest: detail goes first."""
-    error: dict[str, Any] = {"code": code, "message": message}
-    head = _head(request_id)
-    for attempt in (error,) if data is None else ({**error, "data": data}, error):
-        try:
-            return dump({**head, "error": attempt}, limits=limits or Limits())
-        except BaseException as refused:  # data may hold objects whose own code runs when they are written
-            if ends_from_outside(refused):
-                raise
-            logger.error("error %s cannot be written as it is: %s", code, _reason(refused))
-    return _internal_error(request_id)
-
-
-def _reason(error: BaseException) -> str:
-    """What a log may say: the text of this library's own errors; of others, which may quote data, the type alone."""
-    return str(error) if isinstance(error, JsonError) else type(error).__name__
-
-
-def _internal_error(request_id: int | str | None) -> bytes:
-    error = {"code": protocol.INTERNAL_ERROR, "message": protocol.INTERNAL_ERROR_MESSAGE}
-    return dump(
-        {**_head(request_id), "error": error}
-    )  # fixed text and a short id: within any response that could be sent
-
-
-def _head(request_id: int | str | None) -> dict[str, Any]:
-    if request_id is None:
-        return {"jsonrpc": protocol.JSONRPC_VERSION}
-    return {"jsonrpc": protocol.JSONRPC_VERSION, "id": request_id}

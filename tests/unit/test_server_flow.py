@@ -906,7 +906,7 @@ def test_a_fault_of_the_library_itself_is_answered_and_told(monkeypatch: pytest.
     def fails(*parts: Any) -> Any:
         raise AssertionError("a fault")
 
-    monkeypatch.setattr("mcpinput.server.dispatcher._input_responses", fails)
+    monkeypatch.setattr("mcpinput.server.dispatcher.input_responses_of", fails)
     response = Client(server.asgi()).call_tool("set_price", {}, id="x")
     assert (response.status, response.json) == (
         500,
