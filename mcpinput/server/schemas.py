@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from mcpinput.json import canonical_bytes, dump, parse
 
@@ -50,7 +51,9 @@ _SCHEMA_MAP: Final = frozenset({"$defs", "definitions", "dependentSchemas", "pat
 
 STEPS: Final = 20_000
 STEPS_A_NODE: Final = 50
-"""Keywords that may be applied to arguments: so many, and so many more for each value in them."""
+STEPS_A_SCHEMA: Final = 4
+"""What checking arguments may take: so many steps, and for each value in them so many more, and so many for each schema
+within the schema: a long list of alternatives is no attack."""
 
 NESTED: Final = 150
 """Keywords that may be applied within one another. Each takes some frames of the stack, of which there are 1,000."""
@@ -84,7 +87,7 @@ class CompiledSchema:
             that points to no schema within the schema.
     """
 
-    __slots__ = ("_validator", "schema")
+    __slots__ = ("_steps_a_node", "_validator", "schema")
 
     def __init__(self, schema: Mapping[str, Any], name: str) -> None:
         if not isinstance(schema, Mapping):
@@ -105,7 +108,7 @@ class CompiledSchema:
             raise ValueError(f"{name}: not a valid JSON Schema at {error.json_path}: {error.message}") from None
         # Without these two the library has no cause to change the validator or the base of references on the way.
         bare = {key: value for key, value in exact.items() if key not in ("$schema", "$id")}
-        _check_references(bare, name)
+        self._steps_a_node: Final = STEPS_A_NODE + STEPS_A_SCHEMA * _check_references(bare, name)
         self.schema: Final[dict[str, Any]] = exact
         # An empty registry: what is not in the schema is not to be had.
         self._validator: Final = cls(bare, registry=referencing.Registry())
@@ -114,7 +117,7 @@ class CompiledSchema:
         """What is wrong with a value, at most ``limit`` lines such as ``$.price: must be of type number``."""
         found: list[str] = []
         value, nodes = _unspelled(value)
-        _check.steps = STEPS + STEPS_A_NODE * nodes
+        _check.steps = STEPS + self._steps_a_node * nodes
         _check.nested = 0
         try:
             for error in self._validator.iter_errors(value):
@@ -179,49 +182,44 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-def _check_references(schema: dict[str, Any], name: str) -> None:
-    import referencing.exceptions
-    import referencing.jsonschema
-
-    positions = list(_positions(schema, "$"))
-    schemas = {id(position) for _, position in positions}
-    resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
-    resolver = referencing.Registry().with_resource("", resource).resolver()
-    for path, position in positions:
-        if not isinstance(position, dict):
-            continue
+def _check_references(schema: dict[str, Any], name: str) -> int:
+    """Checks every reference of a schema; answers the number of schemas within it."""
+    positions = list(_positions(schema, ""))
+    pointers = {pointer for pointer, _ in positions}
+    objects = [(pointer, position) for pointer, position in positions if isinstance(position, dict)]
+    anchors = {position.get(keyword) for _, position in objects for keyword in ("$anchor", "$dynamicAnchor")}
+    for pointer, position in objects:
+        where = f"{name}: #{pointer}"
         for keyword in ("$id", "$schema"):
             if keyword in position:
-                raise ValueError(f"{name}: {path}.{keyword} is not supported; only the whole schema may have it")
+                raise ValueError(f"{where}/{keyword} is not supported; only the whole schema may have it")
         for keyword in ("$ref", "$dynamicRef"):
             if keyword not in position:
                 continue
             reference = position[keyword]
             if not isinstance(reference, str) or not reference.startswith("#"):
-                raise ValueError(f"{name}: {path}.{keyword} must point into the schema itself (start with '#')")
-            try:
-                target = resolver.lookup(reference).contents
-            except referencing.exceptions.Unresolvable:
-                raise ValueError(f"{name}: {path}.{keyword} points to nothing ({reference})") from None
-            if not isinstance(target, bool) and id(target) not in schemas:
-                raise ValueError(f"{name}: {path}.{keyword} points to what is no schema ({reference})")
+                raise ValueError(f"{where}/{keyword} must point into the schema itself (start with '#')")
+            target = unquote(reference[1:])
+            if target not in (anchors if target and not target.startswith("/") else pointers):
+                raise ValueError(f"{where}/{keyword} points to no schema within this one ({reference})")
+    return len(positions)
 
 
-def _positions(schema: object, path: str) -> Iterator[tuple[str, object]]:
-    """Every schema within a schema, itself included, with its path."""
-    yield path, schema
+def _positions(schema: object, pointer: str) -> Iterator[tuple[str, object]]:
+    """Every schema within a schema, itself included, with its JSON pointer (RFC 6901)."""
+    yield pointer, schema
     if not isinstance(schema, dict):
         return
     for key, value in schema.items():
-        here = f"{path}.{key}"
+        here = f"{pointer}/{key}"
         if key in _SCHEMA:
             yield from _positions(value, here)
         elif key in _SCHEMA_LIST:
             for index, item in enumerate(value):
-                yield from _positions(item, f"{here}[{index}]")
+                yield from _positions(item, f"{here}/{index}")
         elif key in _SCHEMA_MAP:
             for name, member in value.items():
-                yield from _positions(member, f"{here}.{name}")
+                yield from _positions(member, f"{here}/{name.replace('~', '~0').replace('/', '~1')}")
 
 
 # ---- exact keywords ----
@@ -233,21 +231,35 @@ def _exact_validator() -> Any:
         import jsonschema
 
         base: Any = jsonschema.Draft202012Validator
-        types = base.TYPE_CHECKER.redefine("integer", _is_integer).redefine("number", _is_number)
+        types = base.TYPE_CHECKER
+        for name, is_type in (("boolean", _is_boolean), ("integer", _is_integer), ("number", _is_number)):
+            types = types.redefine(name, is_type)
         extend: Any = jsonschema.validators.extend  # its stub has no types
         keywords = {**base.VALIDATORS, "multipleOf": _multiple_of, "uniqueItems": _unique_items}
-        counted = {name: _counted(keyword) for name, keyword in keywords.items()}
+        counted = {name: _counted(name, keyword) for name, keyword in keywords.items()}
         _validator_class = extend(base, counted, type_checker=types)
+        _validator_class.evolve = _counted_evolve(_validator_class.evolve)
     return _validator_class
 
 
-def _counted(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
-    """A keyword that takes a step whenever it is applied."""
+# The library has no limit of its own. It comes through one of these three whenever it goes on to a value, a schema or
+# an alternative: a keyword is applied, a validator is made for another schema, and (looking for what was evaluated) it
+# asks whether a schema is a boolean.
+
+
+def _take(steps: int) -> None:
+    _check.steps -= steps
+    if _check.steps < 0:
+        raise _GivenUp("too complex to be checked")
+
+
+def _counted(name: str, keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+    """A keyword that takes steps whenever it is applied: more for what has more values in it."""
 
     def apply(validator: object, value: object, instance: object, schema: object) -> Iterator[Any]:
-        _check.steps -= 1
-        if _check.steps < 0:
-            raise _GivenUp("too complex to be checked")
+        size = len(instance) if isinstance(instance, (dict, list)) else 0
+        # The library looks each member up in a list of those that were evaluated.
+        _take(1 + (size * size // 100 if name.startswith("unevaluated") else size // 8))
         if _check.nested == NESTED:
             raise _GivenUp(_TOO_DEEP)
         _check.nested += 1
@@ -257,6 +269,19 @@ def _counted(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
             _check.nested -= 1
 
     return apply
+
+
+def _counted_evolve(evolve: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(self: object, **changes: Any) -> Any:
+        _take(1)
+        return evolve(self, **changes)
+
+    return counted
+
+
+def _is_boolean(checker: object, value: object) -> bool:
+    _take(1)
+    return isinstance(value, bool)
 
 
 def _is_number(checker: object, value: object) -> bool:
