@@ -35,8 +35,8 @@ ANSWERS: Final[Mapping[str, Any]] = {"name": "Blue teapot", "price": 3.5}
 """What ``--yes`` fills in."""
 LONGEST_STRING: Final = 48
 _BOUNDS: Final = (
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
+    ("minLength", "characters: at least {}"),
+    ("maxLength", "characters: at most {}"),
     ("minimum", "at least {}"),
     ("maximum", "at most {}"),
 )
@@ -210,8 +210,9 @@ def _ask_person(params: Mapping[str, Any]) -> dict[str, Any]:
             return {"action": "decline"}
         if choice in ("c", "cancel"):
             return {"action": "cancel"}
-        if choice in ("", "a", "accept"):
+        if choice in ("a", "accept"):
             break
+        _show("    Type a, d or c.")
     schema = params["requestedSchema"]
     content = {}
     for name, field in schema["properties"].items():
@@ -279,9 +280,9 @@ def _string(text: str, field: Mapping[str, Any]) -> str:
     if "enum" in field and text not in field["enum"]:
         raise ValueError(f"Choose one of {', '.join(field['enum'])}.")
     if len(text) < field.get("minLength", 0):
-        raise ValueError(f"At least {field['minLength']} characters are needed.")
+        raise ValueError(f"Too few characters: at least {field['minLength']}.")
     if len(text) > field.get("maxLength", len(text)):
-        raise ValueError(f"At most {field['maxLength']} characters are possible.")
+        raise ValueError(f"Too many characters: at most {field['maxLength']}.")
     return text
 
 

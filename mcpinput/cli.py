@@ -236,8 +236,9 @@ def _load(target: str) -> Server | AsgiApp:
 def _failed(what: str, error: Exception) -> _Failure:
     frames = traceback.extract_tb(error.__traceback__)
     # The user's own line: not the library's or the standard library's in which it ended.
-    frame = next((frame for frame in reversed(frames) if _is_own(frame.filename)), frames[-1])
-    return _Failure(f"{what} failed: {_one_line(error)} ({frame.filename}, line {frame.lineno})", 2)
+    frame = next((frame for frame in reversed(frames) if _is_own(frame.filename)), None)
+    where = "" if frame is None else f" ({frame.filename}, line {frame.lineno})"
+    return _Failure(f"{what} failed: {_one_line(error)}{where}", 2)
 
 
 def _is_own(filename: str) -> bool:

@@ -41,7 +41,7 @@ def test_yes_answers_by_itself_and_shows_every_round(run: Run) -> None:
 
 
 def test_person_accepts(run: Run) -> None:
-    code, out, err = finished(run, "a\nRed kettle\n12.25\n\n")
+    code, out, err = finished(run, "a\nRed kettle\n12.25\na\n")
     assert (code, err) == (0, "")
     assert '"content":{"name":"Red kettle","price":12.25}' in out
     assert '  = {"name":"Red kettle","price":12.25}' in out

@@ -61,8 +61,8 @@ def test_value(ask: Any, field: dict[str, Any], typed: str, value: object) -> No
     [
         ({"type": "string"}, "", "This field is needed.", "x"),
         ({"type": "string"}, "\udc80", "That is no text that can be sent.", "x"),
-        ({"type": "string", "minLength": 2}, "x", "At least 2 characters are needed.", "xy"),
-        ({"type": "string", "maxLength": 2}, "xyz", "At most 2 characters are possible.", "xy"),
+        ({"type": "string", "minLength": 2}, "x", "Too few characters: at least 2.", "xy"),
+        ({"type": "string", "maxLength": 2}, "xyz", "Too many characters: at most 2.", "xy"),
         ({"type": "string", "enum": ["red", "blue"]}, "green", "Choose one of red, blue.", "red"),
         ({"type": "boolean"}, "maybe", "Answer yes or no.", "yes"),
         ({"type": "number"}, "3,50", "That is no number.", "3.5"),
@@ -87,7 +87,7 @@ def test_reason_and_second_try(ask: Any, field: dict[str, Any], typed: str, told
 
 
 def test_optional_field_may_be_empty(ask: Any) -> None:
-    answer, printed = ask({"type": "number", "title": "Price", "minimum": 0}, "", "", required=False)
+    answer, printed = ask({"type": "number", "title": "Price", "minimum": 0}, "a", "", required=False)
     assert answer == {"action": "accept", "content": {}}
     assert printed[-1] == "Price (number, at least 0, may be empty):"
 
@@ -97,3 +97,10 @@ def test_no_asks_for_no_field(ask: Any, typed: str, action: str) -> None:
     answer, printed = ask({"type": "string"}, "?", typed)
     assert answer == {"action": action}
     assert printed.count("[a]ccept, [d]ecline or [c]ancel?") == 2
+    assert printed.count("Type a, d or c.") == 1
+
+
+def test_an_empty_line_is_no_consent(ask: Any) -> None:
+    answer, printed = ask({"type": "string"}, "", "y", "d")
+    assert answer == {"action": "decline"}
+    assert printed.count("Type a, d or c.") == 2
