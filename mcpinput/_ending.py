@@ -18,6 +18,9 @@ def ends_from_outside(error: BaseException) -> bool:
     CancelledError that nobody asked for (of an inner future that was cancelled, say) is not.
     """
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no loop runs in this thread, so there is nothing to cancel
+            return False
         return task is not None and task.cancelling() > 0
     return isinstance(error, (KeyboardInterrupt, GeneratorExit))

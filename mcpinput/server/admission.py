@@ -62,14 +62,17 @@ _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # RFC 9110, secti
 def _read_only(name: str, values: object) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise TypeError(f"{name} must be a mapping, not {type(values).__name__}")
-    return _frozen(dict(values))  # type: ignore[no-any-return]  # a dict gives a FrozenObject
+    try:
+        return _frozen(dict(values))  # type: ignore[no-any-return]  # a dict gives a FrozenObject
+    except RecursionError:
+        raise ValueError(f"{name} is nested too deeply, or contains itself") from None
 
 
 def _frozen(value: Any) -> Any:
-    """Dicts and lists as those that JSON trees are made of; objects of the application as they are."""
-    if type(value) is dict:
+    """Dicts, lists and tuples as those that JSON trees are made of; other objects as they are."""
+    if isinstance(value, dict):
         return FrozenObject({key: _frozen(member) for key, member in value.items()})
-    if type(value) is list:
+    if isinstance(value, (list, tuple)):
         return FrozenArray(map(_frozen, value))
     return value
 

@@ -347,12 +347,14 @@ def _takes_arguments(label: str, handler: Handler) -> bool:
     """Whether a handler takes ``arguments``. The name counts: other parameters may get a meaning of their own."""
     signature = inspect.signature(handler)
     match list(signature.parameters.values()):
-        case [ctx] if ctx.kind in _POSITIONAL:
+        case [ctx] if ctx.kind in _POSITIONAL and ctx.name != "arguments":
             return False
         case [ctx, arguments] if ctx.kind in _POSITIONAL and arguments.kind in _POSITIONAL:
             if arguments.name == "arguments":
                 return True
-    raise TypeError(f"{label}: the handler must take (ctx) or (ctx, arguments), by these names, not {signature}")
+    raise TypeError(
+        f"{label}: the handler must take (ctx) or (ctx, arguments), the second by this name, not {signature}"
+    )
 
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_identity_goes_from_the_first_door_to_the_second_and_on_to_the_handler()
         ("tools/call", "greet", "2026-07-28", "alice"),
     ]
     assert entered[0].admission.principal == "alice"
-    assert entered[0].admission.extra == {"scopes": ("read",)}  # objects of the application's own stay as they are
+    assert entered[0].admission.extra == {"scopes": ["read"]}
     forbidden = client.call_tool("forbidden", headers=good)
     assert (forbidden.status, forbidden.body) == (403, b"")
     assert client.request("tools/list", headers=good).status == 200
@@ -148,6 +149,12 @@ def test_text_that_cannot_be_encoded_is_not_admitted() -> None:
     assert entered == []
 
 
+def endless() -> dict[str, Any]:
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    return loop
+
+
 @pytest.mark.parametrize(
     ("make", "error"),
     [
@@ -161,6 +168,7 @@ def test_text_that_cannot_be_encoded_is_not_admitted() -> None:
         (lambda: Refusal(401, {"": "c"}), ValueError),
         (lambda: Admission("p", extra=[1]), TypeError),  # type: ignore[arg-type]
         (lambda: Identity("s", scopes="read write"), TypeError),
+        (lambda: Admission("p", extra=endless()), ValueError),
         (lambda: Refusal(401, {"a": 1}), TypeError),  # type: ignore[dict-item]
         (lambda: partition_of(), ValueError),
         (lambda: partition_of(subject=1), TypeError),  # type: ignore[arg-type]
@@ -199,13 +207,15 @@ def test_identities_are_not_shown() -> None:
 
 
 def test_what_an_admission_carries_is_a_copy_that_nobody_changes() -> None:
-    extra = {"roles": ["a"], "session": object()}
+    extra = {"roles": ["a"], "session": object(), "more": OrderedDict(a=([1],))}
     admission = Admission("p", extra=extra)
     extra["roles"] = "b"
     assert admission.extra["roles"] == ["a"]
     assert admission.extra["session"] is extra["session"]
     with pytest.raises(TypeError):
         admission.extra["roles"].append("admin")
+    with pytest.raises(TypeError):
+        admission.extra["more"]["a"][0].append(2)
     server = Server("s", version="1")
     entered = hello(server)
     client = Client(server.asgi())

@@ -130,7 +130,7 @@ def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[An
     [
         ({"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}}}, "must point into the schema"),
         ({"type": "object", "properties": {"a": {"$ref": "other.json#/x"}}}, "must point into the schema"),
-        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/nothing"}}}, "points to nothing"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/nothing"}}}, "points to no schema"),
         ({"type": "object", "properties": {"a": {"type": "text"}}}, "not a valid JSON Schema"),
         ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "2020-12"),
         ({"type": "object", "properties": {"a": {"$id": "https://example.com/a", "$ref": "#/x"}}}, "only the whole"),
@@ -139,16 +139,40 @@ def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[An
             {"type": "object", "properties": {"a": {"$schema": "https://json-schema.org/draft/2020-12/schema"}}},
             "only the whole",
         ),
-        ({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/required"}}}, "what is no schema"),
-        ({"type": "object", "title": "T", "properties": {"a": {"$ref": "#/title"}}}, "what is no schema"),
-        ({"type": "object", "properties": {"a": {"$ref": "#/properties"}}}, "what is no schema"),
+        ({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/required"}}}, "points to no schema"),
+        ({"type": "object", "title": "T", "properties": {"a": {"$ref": "#/title"}}}, "points to no schema"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/properties"}}}, "points to no schema"),
+        *(
+            (
+                {
+                    "type": "object",
+                    "properties": {"p": {"$ref": reference}},
+                    "allOf": [{"minProperties": 0}, True],
+                    "additionalProperties": True,
+                    "uniqueItems": True,
+                    "maxProperties": 3,
+                },
+                "points to no schema",
+            )
+            for reference in (
+                "#/additionalProperties/x",
+                "#/maxProperties/x",
+                "#/allOf/foo",
+                "#/allOf/-1",
+                "#/allOf/00",
+                "#/allOf/2",
+                "#/uniqueItems",
+                "#anchor",
+                "#/",
+            )
+        ),
         (
             {
                 "type": "object",
                 "default": {"x": {"$ref": "https://example.com/x"}},
                 "properties": {"a": {"$ref": "#/default/x"}},
             },
-            "what is no schema",
+            "points to no schema",
         ),
         (
             {
@@ -156,7 +180,7 @@ def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[An
                 "x": {"properties": {"$ref": "https://example.com/x"}},
                 "properties": {"a": {"$ref": "#/x/properties"}},
             },
-            "what is no schema",
+            "points to no schema",
         ),
         ({"type": "string"}, '"type": "object"'),
         ({}, '"type": "object"'),
@@ -230,6 +254,101 @@ def test_a_schema_that_takes_exponential_time_is_given_up() -> None:
     assert compiled.problems({"e": value}) == ["$: too complex to be checked"]
     # What one check used up is not missing from the next.
     assert compiled.problems({"e": {}}) == []
+
+
+def test_references_of_every_kind_are_followed() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"$ref": "#/$defs/x~1y"},
+            "b": {"$ref": "#named"},
+            "c": {"$ref": "#/%24defs/n"},
+            "d": {"$ref": "#/properties/e/items"},
+            "e": {"type": "array", "items": {"type": "integer"}},
+            "f": {"$ref": "#/allOf/1"},
+            "g": {"$dynamicRef": "#named"},
+        },
+        "$defs": {"x/y": {"type": "integer"}, "n": {"$anchor": "named", "type": "integer"}},
+        "allOf": [{"minProperties": 0}, True],
+    }
+    compiled = CompiledSchema(schema, "s")
+    assert compiled.problems({"a": 1, "b": 1, "c": 1, "d": 1, "e": [1], "f": "x", "g": 1}) == []
+    assert len(compiled.problems({"a": "1", "b": "1", "c": "1", "d": "1", "g": "1"})) == 5
+
+
+def _chain(length: int, link: Any, end: Any) -> dict[str, Any]:
+    """Definitions of which each leads to the next by ``link``."""
+    chain = {f"d{i}": link(f"#/$defs/d{i + 1}") for i in range(length)}
+    return {**chain, f"d{length}": end}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (
+            {
+                "type": "object",
+                "properties": {"x": {"$ref": "#/$defs/d0"}},
+                "$defs": _chain(20, lambda ref: {"allOf": [{"$ref": ref}] * 2}, {"items": {}}),
+            },
+            {"x": list(range(2000))},
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"x": {"$ref": "#/$defs/d0"}},
+                "$defs": _chain(20, lambda ref: {"allOf": [{"$ref": ref}] * 2}, {"uniqueItems": True}),
+            },
+            {"x": list(range(2000))},
+        ),
+        (
+            {
+                "type": "object",
+                "unevaluatedProperties": False,
+                "$ref": "#/$defs/d0",
+                "$defs": _chain(
+                    30,
+                    lambda ref: {"dependentSchemas": {"a": {"$ref": ref}, "b": {"$ref": ref}}},
+                    {"properties": {"a": True, "b": True}},
+                ),
+            },
+            {"a": 1, "b": 2},
+        ),
+        (
+            {"type": "object", "properties": {"q": {"type": "string"}}, "unevaluatedProperties": {"type": "integer"}},
+            {f"k{number}": number for number in range(100_000)},
+        ),
+        (
+            {"type": "object", "properties": {"x": {"type": "array", "unevaluatedItems": {"type": "integer"}}}},
+            {"x": list(range(100_000))},
+        ),
+    ],
+    ids=["items", "uniqueItems", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"],
+)
+def test_schemas_that_take_the_library_too_long_are_given_up(schema: dict[str, Any], value: Any) -> None:
+    """Without a bound each of these takes from half a minute to days."""
+    assert CompiledSchema(schema, "s").problems(value) == ["$: too complex to be checked"]
+
+
+def test_unevaluated_members_are_judged_where_there_are_not_too_many() -> None:
+    schema = {"type": "object", "properties": {"q": {}}, "unevaluatedProperties": {"type": "integer"}}
+    compiled = CompiledSchema(schema, "s")
+    assert compiled.problems({f"k{number}": number for number in range(2_000)}) == []
+    assert compiled.problems({"q": "x", "r": "x"}) != []
+
+
+def test_many_alternatives_are_not_too_complex() -> None:
+    variants = [
+        {"type": "object", "properties": {"kind": {"const": n}, "v": {}}, "required": ["kind"]} for n in range(40)
+    ]
+    items = {"oneOf": variants}
+    words = {"anyOf": [{"const": f"w{n}"} for n in range(300)]}
+    schema = {
+        "type": "object",
+        "properties": {"v": {"type": "array", "items": items}, "w": {"type": "array", "items": words}},
+    }
+    value = {"v": [{"kind": n % 40, "v": n} for n in range(400)], "w": ["w299"] * 100}
+    assert CompiledSchema(schema, "s").problems(value) == []
 
 
 def test_large_plain_arguments_are_not_too_complex() -> None:
@@ -363,6 +482,7 @@ def test_handlers_of_every_shape(handler: Any) -> None:
         7,
         lambda: "x",
         lambda ctx, n: "x",
+        lambda arguments: "x",
         lambda ctx, a, b: "x",
         lambda ctx, arguments, more=1: "x",
         lambda *parts: "x",
