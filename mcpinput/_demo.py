@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -216,8 +216,7 @@ def _number(
         case Accepted(content):
             problem = _number_problem(content, field)
             if problem is None:
-                number: Any = content[field]
-                return number  # type: ignore[no-any-return]
+                return cast("int | Decimal", content[field])  # as was just checked
     if ctx.rounds_left == 0:
         raise McpError(NO_ROUNDS_LEFT, "The last question was not answered either; send the request anew")
     return input_required({field: _number_form(declaration, field, question, problem)}, framework_request_state=problem)
