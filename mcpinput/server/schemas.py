@@ -8,13 +8,15 @@ Rules
 - A ``$ref`` points to a schema within the schema, and to nothing else: no schema makes the server fetch anything
   (specification, ``basic/index``, "$ref Resolution"). Nested ``$id`` and ``$schema`` are refused.
 - Checking takes a number of steps that is linear in the size of the arguments, and no more: schemas can be written that
-  take exponential time, and the arguments are a stranger's (same page, "Composition-Keyword Resource Use").
+  take exponential time, and the arguments are a stranger's (same page, "Composition-Keyword Resource Use"). A regular
+  expression is one step, however long it takes.
 - What is wrong is told by path and keyword. The value is not repeated: it is the client's own, and may be long.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -58,6 +60,9 @@ within the schema: a long list of alternatives is no attack."""
 NESTED: Final = 150
 """Keywords that may be applied within one another. Each takes some frames of the stack, of which there are 1,000."""
 
+_WHOLE: Final = frozenset({"const", "enum", "uniqueItems"})
+"""Keywords that look at everything in a value."""
+
 _SHOWN: Final = 200
 """Characters of a path, and of what is wrong there."""
 
@@ -100,26 +105,32 @@ class CompiledSchema:
             raise ValueError(f"{name}: only JSON Schema 2020-12 is supported ($schema must be absent or {_DIALECT})")
         cls = _exact_validator()
         import jsonschema
-        import referencing
+        import referencing.jsonschema
 
-        try:
-            cls.check_schema(json.loads(text))  # as floats, which is what the library calls numbers
-        except jsonschema.SchemaError as error:
-            raise ValueError(f"{name}: not a valid JSON Schema at {error.json_path}: {error.message}") from None
         # Without these two the library has no cause to change the validator or the base of references on the way.
         bare = {key: value for key, value in exact.items() if key not in ("$schema", "$id")}
-        self._steps_a_node: Final = STEPS_A_NODE + STEPS_A_SCHEMA * _check_references(bare, name)
+        try:
+            cls.check_schema(json.loads(text))  # as floats, which is what the library calls numbers
+            schemas = _check_schemas(bare, name)
+        except jsonschema.SchemaError as error:
+            raise ValueError(f"{name}: not a valid JSON Schema at {error.json_path}: {error.message}") from None
+        except (OverflowError, RecursionError):
+            raise ValueError(f"{name}: nested too deeply, or has a pattern that is too large") from None
+        self._steps_a_node: Final = STEPS_A_NODE + STEPS_A_SCHEMA * schemas
         self.schema: Final[dict[str, Any]] = exact
-        # An empty registry: what is not in the schema is not to be had.
-        self._validator: Final = cls(bare, registry=referencing.Registry())
+        # A registry of this schema alone: what is not in it is not to be had. Crawled, or each anchor would be looked
+        # for in the whole schema whenever it is followed.
+        resource = referencing.jsonschema.DRAFT202012.create_resource(bare)
+        registry = referencing.Registry().with_resource("", resource).crawl()
+        self._validator: Final = cls(bare, registry=registry, _resolver=registry.resolver())
 
     def problems(self, value: object, limit: int = 5) -> list[str]:
         """What is wrong with a value, at most ``limit`` lines such as ``$.price: must be of type number``."""
         found: list[str] = []
-        value, nodes = _unspelled(value)
-        _check.steps = STEPS + self._steps_a_node * nodes
-        _check.nested = 0
         try:
+            value, weight = _unspelled(value)
+            _check.steps = STEPS + self._steps_a_node * weight
+            _check.nested = 0
             for error in self._validator.iter_errors(value):
                 found.append(f"{_shortened(error.json_path)}: {_shortened(_problem(error))}")
                 if len(found) == limit:
@@ -136,11 +147,17 @@ class CompiledSchema:
 
 
 class _Object(dict[str, Any]):
+    __slots__ = ("weight",)
+    weight: int
+
     def __repr__(self) -> str:
         return "{...}"
 
 
 class _Array(list[Any]):
+    __slots__ = ("weight",)
+    weight: int
+
     def __repr__(self) -> str:
         return "[...]"
 
@@ -153,17 +170,21 @@ class _Text(str):
 
 
 def _unspelled(value: Any) -> tuple[Any, int]:
-    """An equal tree whose repr is short, and the number of values in it."""
+    """An equal tree whose repr is short, and its weight: the values in it, long text counting for more."""
+    if isinstance(value, str):
+        return _Text(value), 1 + len(value) // 16
+    tree: _Object | _Array
     if isinstance(value, dict):
         members = {name: _unspelled(member) for name, member in value.items()}
-        return (
-            _Object({name: member for name, (member, _) in members.items()}),
-            1 + sum(nodes for _, nodes in members.values()),
-        )
-    if isinstance(value, list):
+        tree = _Object({name: member for name, (member, _) in members.items()})
+        tree.weight = 1 + sum(weight for _, weight in members.values())
+    elif isinstance(value, list):
         items = [_unspelled(item) for item in value]
-        return _Array(item for item, _ in items), 1 + sum(nodes for _, nodes in items)
-    return (_Text(value) if isinstance(value, str) else value), 1
+        tree = _Array(item for item, _ in items)
+        tree.weight = 1 + sum(weight for _, weight in items)
+    else:
+        return value, 1
+    return tree, tree.weight
 
 
 def _problem(error: Any) -> str:
@@ -182,8 +203,8 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-def _check_references(schema: dict[str, Any], name: str) -> int:
-    """Checks every reference of a schema; answers the number of schemas within it."""
+def _check_schemas(schema: dict[str, Any], name: str) -> int:
+    """Checks what a valid schema may still not have, references above all; answers the number of schemas within it."""
     positions = list(_positions(schema, ""))
     pointers = {pointer for pointer, _ in positions}
     objects = [(pointer, position) for pointer, position in positions if isinstance(position, dict)]
@@ -193,6 +214,10 @@ def _check_references(schema: dict[str, Any], name: str) -> int:
         for keyword in ("$id", "$schema"):
             if keyword in position:
                 raise ValueError(f"{where}/{keyword} is not supported; only the whole schema may have it")
+        try:
+            re.compile("|".join(position.get("patternProperties", ())))  # the library joins them so
+        except re.error as error:
+            raise ValueError(f"{where}/patternProperties: the patterns cannot stand together: {error}") from None
         for keyword in ("$ref", "$dynamicRef"):
             if keyword not in position:
                 continue
@@ -257,9 +282,15 @@ def _counted(name: str, keyword: Callable[..., Any]) -> Callable[..., Iterator[A
     """A keyword that takes steps whenever it is applied: more for what has more values in it."""
 
     def apply(validator: object, value: object, instance: object, schema: object) -> Iterator[Any]:
-        size = len(instance) if isinstance(instance, (dict, list)) else 0
-        # The library looks each member up in a list of those that were evaluated.
-        _take(1 + (size * size // 100 if name.startswith("unevaluated") else size // 8))
+        steps = 1
+        if isinstance(instance, (_Object, _Array)):
+            if name in _WHOLE:
+                steps += instance.weight
+            elif name.startswith("unevaluated"):  # the library looks each member up in a list of those evaluated
+                steps += len(instance) ** 2 // 100
+            else:
+                steps += len(instance) // 8
+        _take(steps)
         if _check.nested == NESTED:
             raise _GivenUp(_TOO_DEEP)
         _check.nested += 1

@@ -89,6 +89,13 @@ def test_hostile_uris_are_matched_in_linear_time() -> None:
 # ---- schemas ----
 
 
+def _chain_of_not(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"not": schema}
+    return {"type": "object", "properties": {"a": schema}}
+
+
 def problems(schema: dict[str, Any], value: Any) -> list[str]:
     return CompiledSchema({"type": "object", "properties": {"v": schema}}, "s").problems({"v": value})
 
@@ -135,6 +142,12 @@ def test_schemas_are_exact(schema: dict[str, Any], good: list[Any], bad: list[An
         ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}, "2020-12"),
         ({"type": "object", "properties": {"a": {"$id": "https://example.com/a", "$ref": "#/x"}}}, "only the whole"),
         ({"type": "object", "$schema": 7}, "2020-12"),
+        (
+            {"type": "object", "patternProperties": {"x": {}, "(?i)y": {}}, "additionalProperties": False},
+            "cannot stand together",
+        ),
+        ({"type": "object", "properties": {"a": {"pattern": "a{99999999999}"}}}, "too large"),
+        (_chain_of_not(200), "nested too deeply"),
         (
             {"type": "object", "properties": {"a": {"$schema": "https://json-schema.org/draft/2020-12/schema"}}},
             "only the whole",
@@ -322,12 +335,36 @@ def _chain(length: int, link: Any, end: Any) -> dict[str, Any]:
             {"type": "object", "properties": {"x": {"type": "array", "unevaluatedItems": {"type": "integer"}}}},
             {"x": list(range(100_000))},
         ),
+        *(
+            (
+                {
+                    "type": "object",
+                    "properties": {"x": {"$ref": "#/$defs/d0"}},
+                    "$defs": _chain(3, lambda ref: {"allOf": [{"$ref": ref}] * 30}, leaf),
+                },
+                {"x": [[1] * 49_000]},
+            )
+            for leaf in ({"uniqueItems": True}, {"const": [[1] * 49_000]})
+        ),
     ],
-    ids=["items", "uniqueItems", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"],
+    ids=["items", "uniqueItems", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "inner", "const"],
 )
 def test_schemas_that_take_the_library_too_long_are_given_up(schema: dict[str, Any], value: Any) -> None:
     """Without a bound each of these takes from half a minute to days."""
     assert CompiledSchema(schema, "s").problems(value) == ["$: too complex to be checked"]
+
+
+def test_an_anchor_is_not_looked_for_again_and_again() -> None:
+    """Where each look goes through the whole schema, this takes minutes."""
+    others = {f"p{number}": {"type": "string"} for number in range(1500)}
+    schema = {
+        "type": "object",
+        "properties": {"x": {"type": "array", "items": {"$ref": "#named"}}},
+        "$defs": {"a": {"$anchor": "named", "type": "integer"}, **others},
+    }
+    compiled = CompiledSchema(schema, "s")
+    assert compiled.problems({"x": [1] * 20_000}) == []
+    assert compiled.problems({"x": ["1"]}) == ["$.x[0]: must be of type integer"]
 
 
 def test_unevaluated_members_are_judged_where_there_are_not_too_many() -> None:
