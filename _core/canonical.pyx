@@ -5,7 +5,7 @@ Rules
 - RFC 8785 in everything but numbers: no white space, members sorted by UTF-16 code units, its string escapes, UTF-8
   otherwise. A number is its exact value with trailing zeros stripped, in the text form of ``decimal.Decimal``. So it is
   not JCS, which rounds numbers to doubles.
-- Which values are taken, and what stands for an enum member, a dataclass or a Struct, is decided in json.pyx. Floats
+- Which values are taken, and what stands for an enum member, a dataclass or a Struct, is decided in dump.pyx. Floats
   are refused unless asked for: Python does not call ``0.1`` equal to ``Decimal("0.1")``.
 - The members of an object, and the items of an array, are held while they are written: code of the application that
   runs meanwhile (an enum's value, a field of a dataclass) cannot take them away.
@@ -22,7 +22,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
 
 from mcpinput._core.buf cimport BUF_OK, Buf, buf_free, buf_init, buf_put
-from mcpinput._core.json cimport number_text, output_error, plain_value, put_string, too_deep, too_many, value_error
+from mcpinput._core.dump cimport number_text, output_error, plain_value, put_string, too_deep, too_many, value_error
 from mcpinput._core.scan cimport MI_NUMBER_TEXT, MI_OK, MI_WRITING, mi_canonical_number, mi_number, mi_scan_number
 
 from operator import itemgetter

@@ -25,7 +25,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from mcpinput._core.canonical cimport ANYWHERE, IN_META, IN_PARAMS, Place, canonical_tree
-from mcpinput._core.json cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
+from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
     MI_END, MI_NUMBER_CHARS, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number,
     mi_put_escaped, mi_scan_number, mi_scan_string, mi_skip_digits, mi_skip_plain, mi_status, mi_string, mi_unescape

@@ -18,7 +18,8 @@ import msgspec
 
 from mcpinput._core import canonical as _canonical
 from mcpinput._core import digest as _digest
-from mcpinput._core import json as _json
+from mcpinput._core import dump as _dump
+from mcpinput._core import parse as _parse
 from mcpinput.errors import JsonErrorKind, JsonWriteError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def parse(data: Buffer, *, limits: Limits = _DEFAULT) -> JsonValue:
         JsonParseError: Not strict JSON, or over a limit; says what, where, and which limit.
         TypeError: ``data`` is a str or has no buffer.
     """
-    return cast("JsonValue", _json.parse(data, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes))
+    return cast("JsonValue", _parse.parse(data, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes))
 
 
 def dump(value: object, *, limits: Limits = _DEFAULT) -> bytes:
@@ -119,7 +120,7 @@ def dump(value: object, *, limits: Limits = _DEFAULT) -> bytes:
         JsonWriteError: NaN, an infinity, a lone surrogate, a cycle, or over a limit.
         JsonTypeError: A type, or a key, that JSON has no form for.
     """
-    return _json.dump(value, limits.depth, limits.nodes, limits.string_bytes, limits.response_bytes)
+    return _dump.dump(value, limits.depth, limits.nodes, limits.string_bytes, limits.response_bytes)
 
 
 def canonical_bytes(value: object, *, floats: Literal["refuse", "repr"] = "refuse", limits: Limits = _DEFAULT) -> bytes:

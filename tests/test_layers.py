@@ -28,7 +28,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
     (("mcpinput/errors.py",), ("mcpinput/protocol.py",), ("mcpinput/_ending.py",), ("_core/scan.h",)),
     (
         ("_core/__init__.pxd",),
-        ("_core/scan", "_core/buf", "_core/json", "_core/canonical", "_core/digest"),
+        ("_core/scan", "_core/parse", "_core/buf", "_core/dump", "_core/canonical", "_core/digest"),
         ("_core/envelope",),
     ),
     (("mcpinput/_core/__init__.py",),),
@@ -212,7 +212,7 @@ def test_core_sources_are_not_glued_together() -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("from mcpinput._core.json cimport Reader, open_reader", {"_core/json"}),
+        ("from mcpinput._core.parse cimport Reader, open_reader", {"_core/parse"}),
         ("from mcpinput._core cimport buf", {"_core/buf"}),
         ("from mcpinput._core.scan cimport (\n    find_quote,\n    find_escape,\n)", {"_core/scan"}),
         ("cimport mcpinput._core.scan as scan", {"_core/scan"}),
@@ -233,7 +233,7 @@ def test_reader_sees_cython_imports(text: str, names: set[str]) -> None:
         ("from mcpinput import Server", {"mcpinput/__init__.py"}),
         ("import mcpinput.server.asgi", {"mcpinput/server/asgi.py"}),
         ("if TYPE_CHECKING:\n    from mcpinput.protection import ProtectionKey", {"mcpinput/protection/__init__.py"}),
-        ("from mcpinput._core import json as _json", {"_core/json"}),
+        ("from mcpinput._core import parse as _parse", {"_core/parse"}),
         ("from mcpinput.json import parse\nimport json", {"mcpinput/json.py"}),
     ],
 )
@@ -246,7 +246,7 @@ def test_order_refuses_what_is_above_and_beside() -> None:
     assert not may_import("mcpinput/server/dispatcher.py", "mcpinput/server/asgi.py")
     assert may_import("mcpinput/server/dispatcher.py", "mcpinput/server/asgi.py", for_types=True)
     assert not may_import("mcpinput/server/asgi.py", "mcpinput/server/server.py", for_types=True)
-    assert not may_import("_core/json", "mcpinput/json.py")
+    assert not may_import("_core/parse", "mcpinput/json.py")
     assert not may_import("_core/envelope", "_core/digest")
     assert not may_import("mcpinput/errors.py", "mcpinput/protocol.py")
 

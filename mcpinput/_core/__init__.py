@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 
 try:
-    importlib.import_module("mcpinput._core.json")  # only to see that it is there
+    importlib.import_module("mcpinput._core.parse")  # only to see that it is there
 except ModuleNotFoundError as error:  # pragma: no cover - only in an unbuilt checkout
-    if error.name != "mcpinput._core.json":
+    if error.name != "mcpinput._core.parse":
         raise
     raise ImportError(
         "the compiled core of mcpinput is missing: this is a source checkout that was not built. "

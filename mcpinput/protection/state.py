@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from mcpinput._core.canonical import canonical_bytes
 from mcpinput._core.envelope import Payload, decode_payload, encode_payload, request_id_hash
-from mcpinput._core.json import parse_state
+from mcpinput._core.parse import parse_state
 from mcpinput._ending import ends_from_outside
 from mcpinput.errors import EnvelopeError, JsonError, JsonErrorKind, ProtectionFailure, RequestStateProtectionError
 from mcpinput.json import MAXIMUM_DEPTH, MAXIMUM_NODES, MAXIMUM_STRING_BYTES

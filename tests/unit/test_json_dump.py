@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from mcpinput._core import json as core
+from mcpinput._core import dump as core
 from mcpinput.errors import JsonErrorKind as Kind
 from mcpinput.errors import JsonTypeError, JsonWriteError
 from mcpinput.json import canonical_bytes

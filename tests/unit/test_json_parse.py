@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mcpinput._core import json as core
+from mcpinput._core import parse as core
 from mcpinput.errors import JsonErrorKind as Kind
 from mcpinput.errors import JsonParseError
 

@@ -9,7 +9,4 @@ def parse_state(data: Buffer, max_depth: int, max_nodes: int, max_string: int, m
     """Parse of canonical text by the writing limits. An integral number whose plain text, sign included, has at most
     1,024 characters becomes an int, any other the canonical Decimal. Raises JsonParseError."""
 
-def dump(value: object, max_depth: int, max_nodes: int, max_string: int, max_size: int) -> bytes:
-    """Checked compact serialise. Raises JsonWriteError, JsonTypeError."""
-
 __pyx_capi__: dict[str, object]  # C functions for the other units of the core
