@@ -39,8 +39,9 @@ typedef enum { MI_READING = 0, MI_WRITING = 1 } mi_rules;
 typedef struct {
     const uint8_t *at;  /* the closing quote; on an error the byte that is wrong */
     size_t length;      /* UTF-8 bytes of the string once unescaped */
+    size_t characters;  /* of it */
     int escaped;        /* contains escapes: the raw bytes are not the value */
-    int ascii;          /* the value is ASCII, escapes included */
+    uint8_t lead;       /* the largest lead byte of the value's UTF-8; 0 where it is ASCII, escapes included */
 } mi_string;
 
 typedef struct {
@@ -150,18 +151,39 @@ static inline const uint8_t *mi_skip_plain(const uint8_t *p, const uint8_t *end)
     return p;
 }
 
+/* Whether p up to `end` begins with the `size` bytes of `text`, behind which up to 15 more can be read. */
+static inline int mi_same(const uint8_t *p, const uint8_t *end, const uint8_t *text, size_t size) {
+    if ((size_t)(end - p) < size) return 0;
+#if defined(__SSE2__)
+    if (((size_t)(end - p)) >= ((size + 15) & ~(size_t)15)) {
+        for (;;) {
+            unsigned mask = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)p),
+                                                                       _mm_loadu_si128((const __m128i *)text)));
+            if (size <= 16) return !(~mask & ((1u << size) - 1));
+            if (mask != 0xFFFF) return 0;
+            p += 16;
+            text += 16;
+            size -= 16;
+        }
+    }
+#endif
+    return memcmp(p, text, size) == 0;
+}
+
 /* p stands just after the opening quote. */
 static inline mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) {
     size_t removed = 0; /* raw bytes minus value bytes */
+    size_t trailing = 0; /* value bytes minus characters */
     const uint8_t *start = p;
     out->escaped = 0;
-    out->ascii = 1;
+    out->lead = 0;
     for (;;) {
         p = mi_skip_plain(p, end);
         if (p == end) { out->at = p; return MI_END; }
         if (*p == '"') {
             out->at = p;
             out->length = (size_t)(p - start) - removed;
+            out->characters = out->length - trailing;
             return MI_OK;
         }
         if (*p == '\\') {
@@ -189,7 +211,8 @@ static inline mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_
                         width = 12;
                     }
                     size = mi_utf8_put(unit, buffer);
-                    if (size > 1) out->ascii = 0;
+                    if (size > 1 && buffer[0] > out->lead) out->lead = buffer[0];
+                    trailing += size - 1;
                     removed += width - size;
                     p += width;
                     break;
@@ -201,10 +224,11 @@ static inline mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_
             continue;
         }
         if (*p < 0x20) { out->at = p; return MI_CONTROL; }
-        out->ascii = 0;
         do { /* such characters come in runs */
             size_t size = mi_utf8_sequence(p, end);
             if (!size) { out->at = p; return MI_UTF8; }
+            if (*p > out->lead) out->lead = *p;
+            trailing += size - 1;
             p += size;
         } while (p < end && *p >= 0x80);
     }
@@ -244,6 +268,38 @@ static inline size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t
         }
     }
     return (size_t)(out - start);
+}
+
+/* The characters of UTF-8 that mi_scan_string has accepted, each in 1, 2 or 4 bytes by its largest lead byte. */
+static inline void mi_decode(const uint8_t *p, const uint8_t *end, uint8_t lead, void *out) {
+    if (lead <= 0xC3) {
+        uint8_t *to = (uint8_t *)out;
+        while (p < end) {
+            if (*p < 0x80) *to++ = *p++;
+            else { *to++ = (uint8_t)(p[0] << 6 | (p[1] & 0x3F)); p += 2; }
+        }
+    } else if (lead <= 0xEF) {
+        uint16_t *to = (uint16_t *)out;
+        while (p < end) {
+            if (*p < 0x80) *to++ = *p++;
+            else if (*p < 0xE0) { *to++ = (uint16_t)((p[0] & 0x1F) << 6 | (p[1] & 0x3F)); p += 2; }
+            else { *to++ = (uint16_t)((p[0] & 0x0F) << 12 | (p[1] & 0x3F) << 6 | (p[2] & 0x3F)); p += 3; }
+        }
+    } else {
+        uint32_t *to = (uint32_t *)out;
+        while (p < end) {
+            if (*p < 0x80) *to++ = *p++;
+            else if (*p < 0xE0) { *to++ = (uint32_t)(p[0] & 0x1F) << 6 | (p[1] & 0x3F); p += 2; }
+            else if (*p < 0xF0) {
+                *to++ = (uint32_t)(p[0] & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
+                p += 3;
+            } else {
+                *to++ = (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 |
+                        (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
+                p += 4;
+            }
+        }
+    }
 }
 
 /* The bytes of a word that a writer must escape (RFC 8785: quotes, backslashes, controls) have their top bit set in the

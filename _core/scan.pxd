@@ -27,8 +27,9 @@ cdef extern from "scan.h" nogil:
     ctypedef struct mi_string:
         const uint8_t *at
         size_t length
+        size_t characters
         int escaped
-        int ascii
+        uint8_t lead
 
     ctypedef struct mi_number:
         const uint8_t *at
@@ -45,8 +46,10 @@ cdef extern from "scan.h" nogil:
     size_t mi_utf8_put(uint32_t c, uint8_t *out) noexcept
     int mi_compare_utf16(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_length) noexcept
     const uint8_t *mi_skip_plain(const uint8_t *p, const uint8_t *end) noexcept
+    bint mi_same(const uint8_t *p, const uint8_t *end, const uint8_t *text, size_t size) noexcept
     mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept
     size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t *out) noexcept
+    void mi_decode(const uint8_t *p, const uint8_t *end, uint8_t lead, void *out) noexcept
     size_t mi_copy_verbatim(const uint8_t *p, size_t size, uint8_t *out) noexcept
     size_t mi_put_escaped(uint8_t c, uint8_t *out) noexcept
     const uint8_t *mi_skip_digits(const uint8_t *p, const uint8_t *end) noexcept
