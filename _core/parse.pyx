@@ -22,8 +22,8 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from mcpinput._core.scan cimport (
     MI_CONTROL, MI_END, MI_ESCAPE, MI_EXPONENT, MI_NUMBER_CHARS, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE,
-    MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_canonical_number, mi_decode, mi_number,
-    mi_rules, mi_same, mi_scan_number, mi_scan_string, mi_skip_plain, mi_status, mi_string, mi_unescape
+    MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_canonical_number, mi_decode, mi_number,
+    mi_rules, mi_same, mi_scan_number, mi_scan_string, mi_short_number, mi_skip_plain, mi_status, mi_string, mi_unescape
 )
 
 import decimal
@@ -60,13 +60,13 @@ cdef extern from "Python.h":
     void *PyUnicode_DATA(PyObject *text) noexcept
     uint8_t *PyUnicode_1BYTE_DATA(PyObject *text) noexcept
     bint PyUnicode_Check(object value) noexcept
+    PyTypeObject *Py_TYPE(object value) noexcept
 
 
 cdef enum:
     DEPTH_CEILING = 256      # of Limits.depth: sizes the frames
     HALF_DIGITS = 512        # so many digits convert whatever sys.set_int_max_str_digits says: it is at least 640
     INT64_DIGITS = 18        # any number of so many digits fits an int64
-    FEW_DECIMALS = 8         # up to so many are made one by one
     KEPT_BITS = 9
     FOLLOWING = 4            # a power of two
     KEPT_TEXT = 48
@@ -80,15 +80,20 @@ cdef enum:
 cdef object TEN_TO_HALF = 10 ** <object>HALF_DIGITS
 
 cdef object Decimal = decimal.Decimal
+cdef object Context = decimal.Context
+cdef object PREC = Context.prec
+cdef object EMAX = Context.Emax
+cdef object EMIN = Context.Emin
 cdef object get_context = decimal.getcontext
 cdef object set_context = decimal.setcontext
-# In it the product of an int and one of SCALES is exact: nothing is rounded and nothing trapped.
-cdef object exact_context = decimal.Context(
+# In this one, and in any that is as wide as scale_exactly asks for, the product of an int of up to 18 digits and
+# one of SCALES is exact: nothing is rounded, and no flag raised.
+cdef object exact_context = Context(
     prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, clamp=0, capitals=1, flags=[], traps=[]
 )
-cdef tuple SCALES = tuple(Decimal((0, (1,), -places)) for places in range(INT64_DIGITS + 1))
-cdef PyObject *scales[INT64_DIGITS + 1]
-for _places in range(INT64_DIGITS + 1):
+cdef tuple SCALES = tuple(Decimal((0, (1,), -places)) for places in range(MI_SHORT_PLACES + 1))
+cdef PyObject *scales[MI_SHORT_PLACES + 1]
+for _places in range(MI_SHORT_PLACES + 1):
     scales[_places] = <PyObject *>SCALES[_places]
 
 
@@ -179,9 +184,9 @@ cdef struct Reader:
     size_t item_capacity
     size_t depth
     size_t deepest           # frames that have been in use
-    size_t decimals          # how many have been made
+    bint scales              # the thread's decimal context is known to multiply by SCALES exactly
     KeptName *kept           # the last name read, of those that are kept
-    PyObject *outer_context  # the thread's decimal context, owned, while ours stands in its place; or NULL
+    PyObject *outer_context  # the thread's own decimal context, owned, while ours stands in its place; or NULL
     int collecting           # garbage collection was on
     PyObject *first_items[FIRST_ITEMS]
     Frame frames[DEPTH_CEILING]
@@ -372,7 +377,7 @@ cdef object new_decimal(const uint8_t *text, size_t size):
     return (<PyTypeObject *>Decimal).tp_new(Decimal, <PyObject *>arguments, NULL)
 
 
-cdef object read_number(const mi_number *number, const uint8_t *start):
+cdef object exact_value(const mi_number *number, const uint8_t *start):
     """An int for an integer token, else a Decimal with the scale as written; no sign of zero."""
     cdef object value
     if number.is_integer:
@@ -427,7 +432,7 @@ cdef PyObject *read_any_number(Reader *r, const uint8_t **position) except NULL:
     if status != MI_OK:
         raise token_error(status, r.rules, found.at - r.start)
     position[0] = found.at
-    value = read_number(&found, start) if r.rules == MI_READING else canonical_value(&found)
+    value = exact_value(&found, start) if r.rules == MI_READING else canonical_value(&found)
     Py_INCREF(<PyObject *>value)
     return <PyObject *>value
 
@@ -436,49 +441,49 @@ cdef PyObject *scaled(Reader *r, int64_t digits, size_t places) except NULL:
     """The Decimal of so many digits with so many of them behind the point."""
     cdef PyObject *number
     cdef PyObject *product
-    cdef object outer
-    if r.outer_context == NULL:
-        outer = get_context()
-        set_context(exact_context)
-        Py_INCREF(<PyObject *>outer)
-        r.outer_context = <PyObject *>outer
+    if not r.scales:
+        scale_exactly(r)
     number = new_long(digits)
-    product = multiply(number, scales[places])
+    product = multiply(scales[places], number)
     Py_DECREF(number)
     return product
 
 
-cdef inline PyObject *read_plain_number(Reader *r, const uint8_t **position) except NULL:
-    """PERF: most numbers have few digits and no exponent. They are read in one go, and what is behind the point is told
-    by its length: an int and a multiplication make a Decimal in 130 ns, where the text of it takes 160."""
+cdef Py_ssize_t context_number(object getter, object context) except? -1:
+    # PERF: an attribute of a context is looked for by comparing names, which takes ten times as long.
+    return Py_TYPE(getter).tp_descr_get(getter, context, Context)
+
+
+cdef int scale_exactly(Reader *r) except -1:
+    """Sees to a decimal context in which scaling is exact, which the thread's own seldom is not."""
+    cdef object context
+    if r.outer_context == NULL:
+        context = get_context()
+        if (
+            type(context) is not Context or context_number(PREC, context) < 20
+            or context_number(EMAX, context) < 20 or context_number(EMIN, context) > -20
+        ):
+            set_context(exact_context)
+            Py_INCREF(<PyObject *>context)
+            r.outer_context = <PyObject *>context
+    r.scales = True
+    return 0
+
+
+cdef inline PyObject *read_number(Reader *r, const uint8_t **position) except NULL:
+    """PERF: most numbers have few digits and no exponent. They are read in one go, and where there is a point, an int and
+    a multiplication make a Decimal in 130 ns, of which the text would take 160."""
     cdef const uint8_t *start = position[0]
     cdef const uint8_t *first = start + (start[0] == 45)
-    cdef const uint8_t *p = first
-    cdef const uint8_t *point
-    cdef uint64_t digits = 0
-    while <uint8_t>(p[0] - 48) <= 9:
-        digits = digits * 10 + (p[0] - 48)
-        p += 1
-    if p == first or p - first > INT64_DIGITS or (first[0] == 48 and p - first > 1):
-        return read_any_number(r, position)
-    if p[0] != 46:
-        if p[0] | 32 == 101:
-            return read_any_number(r, position)
-        position[0] = p
-        return new_long(-<int64_t>digits if first != start else <int64_t>digits)
-    point = p
-    p += 1
-    while <uint8_t>(p[0] - 48) <= 9:
-        digits = digits * 10 + (p[0] - 48)
-        p += 1
-    r.decimals += 1
-    if (
-        r.decimals <= FEW_DECIMALS or p == point + 1 or p - first > INT64_DIGITS + 1 or p[0] | 32 == 101
-        or (p[-1] == 48 and r.rules == MI_WRITING)
-    ):
+    cdef int64_t digits = 0
+    cdef int places = 0
+    cdef const uint8_t *p = mi_short_number(first, r.end, &digits, &places)
+    if p == NULL or (places and p[-1] == 48 and r.rules == MI_WRITING):
         return read_any_number(r, position)
     position[0] = p
-    return scaled(r, -<int64_t>digits if first != start else <int64_t>digits, p - point - 1)
+    if first != start:
+        digits = -digits
+    return scaled(r, digits, places) if places else new_long(digits)
 
 
 # ---- the document ----
@@ -615,6 +620,7 @@ cdef int give_way(Reader *r) except -1:
         PyGC_Enable()
     PyEval_RestoreThread(PyEval_SaveThread())
     r.collecting = PyGC_Disable()
+    r.scales = False  # the context could be one that threads share
     return 0
 
 
@@ -657,7 +663,7 @@ cdef PyObject *read_document(Reader *r) except NULL:
             r.depth -= 1
             frame = &r.frames[r.depth - 1]
         elif p[0] == 45 or <uint8_t>(p[0] - 48) <= 9:
-            value = read_plain_number(r, &p)
+            value = read_number(r, &p)
         else:
             value = read_literal(r, &p)
 
@@ -709,7 +715,7 @@ cdef object read(object data, size_t max_depth, size_t max_nodes, size_t max_str
     r.item_capacity = FIRST_ITEMS
     r.depth = 0
     r.deepest = 0
-    r.decimals = 0
+    r.scales = False
     r.kept = &first_name
     r.outer_context = NULL
     # PERF: CPython 3.11 collects inside C code, again and again over the growing tree in which no cycle can be: rows

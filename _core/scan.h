@@ -401,6 +401,73 @@ static inline const uint8_t *mi_skip_digits(const uint8_t *p, const uint8_t *end
     return p;
 }
 
+#define MI_SHORT_PLACES 8 /* digits behind the point of what mi_short_number reads */
+
+/* Reads a number of up to 15 digits before the point and MI_SHORT_PLACES behind it, at most 18 in all, without exponent, of
+ * which p is the first digit: its digits as an integer, and how many of them are behind the point. Answers its end, or
+ * NULL for every other number and for what is none: mi_scan_number decides. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+/* The value of each byte that is a digit; of a byte that is none, something above 9. */
+static inline uint64_t mi_digit_values(const uint8_t *p) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    return word ^ UINT64_C(0x3030303030303030);
+}
+
+/* How many of the first of eight values are digits: a byte above 9, or with its top bit, ends them. */
+static inline int mi_count_digits(uint64_t values) {
+    uint64_t others = ((values + UINT64_C(0x7676767676767676)) | values) & UINT64_C(0x8080808080808080);
+    return others ? __builtin_ctzll(others) >> 3 : 8;
+}
+
+/* The number that the first `count` (1 to 8) of eight digit values spell. */
+static inline int64_t mi_join_digits(uint64_t values, int count) {
+    values <<= 64 - 8 * count;
+    values = (values * 10 + (values >> 8)) & UINT64_C(0x00FF00FF00FF00FF);
+    values = (values * 100 + (values >> 16)) & UINT64_C(0x0000FFFF0000FFFF);
+    return (int64_t)((values * 10000 + (values >> 32)) & 0xFFFFFFFF);
+}
+
+static inline const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *end, int64_t *digits, int *places) {
+    static const int64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    uint64_t values;
+    int64_t number;
+    int count, more = 0;
+    if (end - p < 25) return NULL; /* two words, a point, and a third */
+    values = mi_digit_values(p);
+    count = mi_count_digits(values);
+    if (count == 0 || (count > 1 && *p == '0')) return NULL;
+    number = mi_join_digits(values, count);
+    p += count;
+    if (count == 8) {
+        values = mi_digit_values(p);
+        more = mi_count_digits(values);
+        if (more) number = number * powers[more] + mi_join_digits(values, more);
+        if (more == 8) return NULL;
+        p += more;
+    }
+    if (*p == '.') {
+        values = mi_digit_values(++p);
+        count = mi_count_digits(values);
+        if (count == 0 || (more && count + more > 10)) return NULL;
+        number = number * powers[count] + mi_join_digits(values, count);
+        p += count;
+        if (count == 8 && *p >= '0' && *p <= '9') return NULL;
+        *places = count;
+    } else {
+        *places = 0;
+    }
+    if ((*p | 0x20) == 'e') return NULL;
+    *digits = number;
+    return p;
+}
+#else
+static inline const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *end, int64_t *digits, int *places) {
+    (void)p; (void)end; (void)digits; (void)places;
+    return NULL;
+}
+#endif
+
 /* Digits of the coefficient without leading zeros, 1 for a zero: the number of digits of the Decimal's coefficient. */
 static inline uint32_t mi_coefficient_digits(const mi_number *n) {
     uint32_t i;
