@@ -22,8 +22,9 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from mcpinput._core.scan cimport (
     MI_CONTROL, MI_END, MI_ESCAPE, MI_EXPONENT, MI_NUMBER_CHARS, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE,
-    MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_canonical_number, mi_decode, mi_number,
-    mi_rules, mi_same, mi_scan_number, mi_scan_string, mi_short_number, mi_skip_plain, mi_status, mi_string, mi_unescape
+    MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_canonical_number,
+    mi_decode, mi_number, mi_rules, mi_same, mi_scan_number, mi_scan_string, mi_short_number, mi_skip_plain,
+    mi_status, mi_string, mi_unescape
 )
 
 import decimal
@@ -44,7 +45,6 @@ cdef extern from "Python.h":
     void *PyEval_SaveThread() noexcept
     void PyEval_RestoreThread(void *state) noexcept
 
-    PyObject *_PyDict_NewPresized(Py_ssize_t members) except NULL
     int PyDict_SetItem(PyObject *mapping, PyObject *key, PyObject *value) noexcept
     Py_ssize_t PyDict_GET_SIZE(PyObject *mapping) noexcept
     PyObject *PyList_New(Py_ssize_t size) except NULL
@@ -61,6 +61,18 @@ cdef extern from "Python.h":
     uint8_t *PyUnicode_1BYTE_DATA(PyObject *text) noexcept
     bint PyUnicode_Check(object value) noexcept
     PyTypeObject *Py_TYPE(object value) noexcept
+
+
+cdef extern from *:
+    """
+    /* Private, but declared for extensions up to CPython 3.13. */
+    #if PY_VERSION_HEX < 0x030E0000
+    #define mi_new_dict(members) _PyDict_NewPresized(members)
+    #else
+    #define mi_new_dict(members) PyDict_New()
+    #endif
+    """
+    PyObject *mi_new_dict(Py_ssize_t members) except NULL
 
 
 cdef enum:
@@ -183,13 +195,13 @@ cdef struct Reader:
     size_t item_count
     size_t item_capacity
     size_t depth
-    size_t deepest           # frames that have been in use
+    size_t deepest           # of the frames that have been in use
     bint scales              # the thread's decimal context is known to multiply by SCALES exactly
     KeptName *kept           # the last name read, of those that are kept
     PyObject *outer_context  # the thread's own decimal context, owned, while ours stands in its place; or NULL
     int collecting           # garbage collection was on
     PyObject *first_items[FIRST_ITEMS]
-    Frame frames[DEPTH_CEILING]
+    Frame frames[DEPTH_CEILING + 1]  # by depth: the first stands for no container
 
 
 cdef bytes text_bytes(object data, size_t max_size):
@@ -471,8 +483,8 @@ cdef int scale_exactly(Reader *r) except -1:
 
 
 cdef inline PyObject *read_number(Reader *r, const uint8_t **position) except NULL:
-    """PERF: most numbers have few digits and no exponent. They are read in one go, and where there is a point, an int and
-    a multiplication make a Decimal in 130 ns, of which the text would take 160."""
+    """PERF: most numbers have few digits and no exponent. They are read in one go, and where there is a point, an int
+    and a multiplication make a Decimal in 130 ns, of which the text would take 160."""
     cdef const uint8_t *start = position[0]
     cdef const uint8_t *first = start + (start[0] == 45)
     cdef int64_t digits = 0
@@ -526,21 +538,21 @@ cdef inline Frame *open_container(Reader *r, const uint8_t *at) except NULL:
     cdef Frame *frame
     if r.depth == r.max_depth:
         raise depth_error(r.max_depth, at - r.start)
+    r.depth += 1
     frame = &r.frames[r.depth]
-    if r.depth == r.deepest:
-        r.deepest += 1
+    if r.depth > r.deepest:
+        r.deepest = r.depth
         frame.last = 0
     frame.members = NULL
     frame.name = NULL
     frame.count = 0
     frame.first = r.item_count
-    r.depth += 1
     return frame
 
 
 cdef inline PyObject *new_members(const Frame *frame) except NULL:
     """PERF: objects of one array often have the same members, and a dict made at its size is not made twice."""
-    return _PyDict_NewPresized(frame.last if frame.last <= PRESIZED else PRESIZED)
+    return mi_new_dict(frame.last if frame.last <= PRESIZED else PRESIZED)
 
 
 cdef inline int read_name(Reader *r, Frame *frame, const uint8_t **position) except -1:
@@ -628,7 +640,7 @@ cdef PyObject *read_document(Reader *r) except NULL:
     cdef const uint8_t *p = skip_space(r.start)
     cdef const uint8_t *turn = r.start + TURN if r.end - r.start > LONG_TEXT else r.end + 1
     cdef size_t left = r.max_nodes
-    cdef Frame *frame = NULL
+    cdef Frame *frame = &r.frames[0]
     cdef PyObject *value
     if r.end - p >= 3 and memcmp(p, b"\xef\xbb\xbf", 3) == 0:
         raise text_error(JsonErrorKind.SYNTAX, "byte order mark, which JSON is sent without,", p - r.start)
@@ -652,7 +664,7 @@ cdef PyObject *read_document(Reader *r) except NULL:
                 continue
             p += 1
             r.depth -= 1
-            frame = &r.frames[r.depth - 1]
+            frame -= 1
         elif p[0] == 91:
             frame = open_container(r, p)
             p = skip_space(p + 1)
@@ -661,7 +673,7 @@ cdef PyObject *read_document(Reader *r) except NULL:
             value = PyList_New(0)
             p += 1
             r.depth -= 1
-            frame = &r.frames[r.depth - 1]
+            frame -= 1
         elif p[0] == 45 or <uint8_t>(p[0] - 48) <= 9:
             value = read_number(r, &p)
         else:
@@ -695,7 +707,7 @@ cdef PyObject *read_document(Reader *r) except NULL:
                 frame.last = frame.count
             p += 1
             r.depth -= 1
-            frame = &r.frames[r.depth - 1]
+            frame -= 1
 
 
 cdef object read(object data, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, mi_rules rules):
@@ -734,7 +746,7 @@ cdef object read(object data, size_t max_depth, size_t max_nodes, size_t max_str
             PyGC_Enable()
         for i in range(r.item_count):
             Py_DECREF(r.items[i])
-        for i in range(r.depth):
+        for i in range(1, r.depth + 1):
             Py_XDECREF(r.frames[i].members)
             Py_XDECREF(r.frames[i].name)
         if r.items != r.first_items:

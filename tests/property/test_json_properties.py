@@ -31,6 +31,7 @@ trees = st.recursive(
 )
 
 number_texts = st.text("-+.eE0123456789", min_size=1, max_size=12)
+short_numbers = st.from_regex(r"-?(0|[1-9]\d{0,18})(\.\d{0,11})?([eE]\d)?", fullmatch=True)
 
 SAMPLES = [
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":[1,-2.50,3e+1],"_meta":{}}}',
@@ -137,9 +138,9 @@ def test_parse_agrees_with_the_twin_on_limits(text: bytes) -> None:
     assert outcome(parse, text, *TIGHT) == outcome(twin_json.parse, text, *TIGHT)
 
 
-@given(number_texts)
-def test_numbers_agree_with_the_twin(text: str) -> None:
-    data = text.encode()
+@given(number_texts | short_numbers, st.sampled_from([b"", b" " * 32]))
+def test_numbers_agree_with_the_twin(text: str, after: bytes) -> None:
+    data = text.encode() + after
     assert outcome(parse, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS)
     assert outcome(parse_state, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS, state=True)
 

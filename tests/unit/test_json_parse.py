@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import decimal
 import gc
+import json
 import sys
 import threading
 import tracemalloc
@@ -81,6 +82,61 @@ def test_names_that_share_length_and_ends_are_told_apart() -> None:
         assert list(parse(text.encode()).items()) == [(name, i) for i, name in enumerate(names)]
 
 
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 13, 14, 15, 16, 29, 30, 31, 32, 45, 46, 47, 48, 60])
+def test_a_name_that_differs_from_the_one_expected_is_told_from_it(length: int) -> None:
+    name = "n" * length
+    text = b'[{"%s":1},{"%s":2}]'
+    assert parse(text % (name.encode(), name.encode())) == [{name: 1}, {name: 2}]  # from now on it is expected
+    for at in range(length):
+        other = name[:at] + "x" + name[at + 1 :]
+        assert parse(text % (name.encode(), other.encode())) == [{name: 1}, {other: 2}]
+    for other in (name[:-1], name + "n", name + ":", name + "é"):
+        assert parse(text % (name.encode(), other.encode())) == [{name: 1}, {other: 2}]
+    for spaced in (b'[{"%s" :1},{"%s"\n: 2}]', b'[{ "%s":1 } , {"%s":\t2}]'):
+        assert parse(spaced % (name.encode(), name.encode())) == [{name: 1}, {name: 2}]
+    for cut in range(len(name) + 2):  # the text ends inside of the name that is expected
+        caught = refusal(b'[{"%s":1},{"%s' % (name.encode(), (name + '"')[:cut].encode()))
+        assert caught.kind is Kind.TRUNCATED
+
+
+def test_a_name_that_is_expected_obeys_the_string_limit() -> None:
+    text = b'[{"abcdefg":1},{"abcdefg":2}]'
+    parse(text)
+    assert refusal(text, DEPTH, NODES, 6).kind is Kind.STRING
+    assert parse(text, string=7)
+
+
+def test_names_come_in_any_order() -> None:
+    names = [f"{'n' * (i % 11)}{i}" for i in range(700)]  # more than are kept
+    for shift in range(0, 700, 53):
+        order = names[shift:] + names[:shift]
+        text = "[" + ",".join(f'{{"{name}":{{"same":[{{"{name}":1}}]}}}}' for name in order) + "]"
+        assert parse(text.encode()) == [{name: {"same": [{name: 1}]}} for name in order]
+
+
+@pytest.mark.parametrize(
+    "widest", ["a", "\x80", "é", "\xff", "Ā", "\u07ff", "ࠀ", "\ud7ff", "\ue000", "\uffff", "😀", "\U0010ffff"]
+)
+def test_strings_of_every_width(widest: str) -> None:
+    for narrow in ("", "a", "aé", "aé€"):
+        if narrow and narrow[-1] > widest:
+            continue
+        for before in range(20):
+            value = narrow * 3 + "b" * before + widest + narrow
+            for text in (f'["{value}"]', json.dumps([value])):
+                (read,) = parse(text.encode())
+                assert read == value
+                assert read.isascii() == value.isascii()
+                assert read.encode("utf-16-le") == value.encode("utf-16-le")
+                assert sys.getsizeof(read) == sys.getsizeof("".join(list(value)))  # as narrow as it can be
+
+
+def test_objects_of_very_different_sizes_stand_beside_one_another() -> None:
+    large = {f"m{i}": i for i in range(1000)}
+    tree = [{"a": 1}, large, {}, {"a": 1, "b": 2}, large, {"a": 1}]
+    assert parse(json.dumps(tree).encode()) == tree
+
+
 @pytest.mark.parametrize("length", range(40))
 def test_short_names_of_any_length(length: int) -> None:
     for letter in "ab":
@@ -155,15 +211,62 @@ def test_other_numbers_are_decimals_with_their_scale(text: str, shown: str) -> N
     assert str(value) == shown
 
 
-def test_numbers_do_not_depend_on_the_context() -> None:
-    text = b"[1.23456789012345678901234567890123456789,-9e-9999,0.0]"
+class LyingContext(decimal.Context):
+    """Says of itself that it is wide enough."""
+
+    prec = property(lambda self: 28)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        decimal.Context(prec=1, Emin=0, Emax=0, traps=list(decimal.Context().flags)),
+        decimal.Context(prec=3),
+        decimal.Context(prec=28, Emax=0),
+        decimal.Context(prec=28, Emin=0),
+        decimal.Context(prec=28, Emin=-1, Emax=1, clamp=1, traps=[decimal.Subnormal, decimal.Clamped]),
+        LyingContext(3),
+    ],
+    ids=["all", "prec", "Emax", "Emin", "clamp", "subclass"],
+)
+@pytest.mark.parametrize("after", [b"", b" " * 40], ids=["at the end", "before the end"])
+def test_numbers_do_not_depend_on_the_context(hostile: decimal.Context, after: bytes) -> None:
+    text = b"[1.23456789012345678901234567890123456789,-9e-9999,0.0,-1234567.25,12.345678,0.00000001,-0.00]" + after
     expected = [str(value) for value in parse(text)]
-    hostile = decimal.Context(prec=1, Emin=0, Emax=0, traps=list(decimal.Context().flags))
+    assert expected == [
+        "1.23456789012345678901234567890123456789", "-9E-9999", "0.0", "-1234567.25", "12.345678", "1E-8", "0.00",
+    ]  # fmt: skip
     with decimal.localcontext(hostile):
+        ours = decimal.getcontext()
+        ours.clear_flags()
         values = parse(text)
         state = parse_state(text)
+        assert decimal.getcontext() is ours
+        assert not any(ours.flags.values())
     assert [str(value) for value in values] == expected
     assert state == values
+
+
+def test_the_context_is_given_back_where_a_parse_fails() -> None:
+    with decimal.localcontext(decimal.Context(prec=3)):
+        ours = decimal.getcontext()
+        with pytest.raises(JsonParseError):
+            parse(b"[1.2345, 1.2345, nonsense                         ]")
+        assert decimal.getcontext() is ours
+        assert decimal.Decimal(1) / 3 == decimal.Decimal("0.333")
+
+
+@pytest.mark.parametrize("whole", range(18))
+def test_numbers_of_every_short_length(whole: int) -> None:
+    digits = "1234567890123456789"
+    for places in range(12):
+        number = (digits[:whole] or "0") + ("." + digits[:places] if places else "")
+        for token in (number, "-" + number):
+            for after in ("", "e0", " " * 32):
+                (value,) = parse(f"[{token}{after}]".encode())
+                expected = Decimal(token) if places or "e" in after else int(token)
+                assert type(value) is type(expected)
+                assert str(value) == str(expected if expected else abs(expected))  # zero has no sign
 
 
 @pytest.mark.parametrize(
