@@ -22,12 +22,13 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from mcpinput._core.scan cimport (
     MI_CONTROL, MI_END, MI_ESCAPE, MI_EXPONENT, MI_NUMBER_CHARS, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE,
-    MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_canonical_number,
-    mi_decode, mi_number, mi_rules, mi_same, mi_scan_number, mi_scan_string, mi_short_number, mi_skip_plain,
+    MI_NUMBER_TEXT, MI_NUMBER_WORDS, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_canonical_number,
+    mi_decode, mi_digits_to_words, mi_number, mi_rules, mi_same, mi_scan_number, mi_scan_string, mi_short_number, mi_skip_plain,
     mi_status, mi_string, mi_unescape
 )
 
 import decimal
+import sys
 
 from mcpinput.errors import JsonErrorKind, JsonParseError
 
@@ -51,7 +52,6 @@ cdef extern from "Python.h":
     void PyList_SET_ITEM(PyObject *array, Py_ssize_t index, PyObject *value) noexcept
 
     object PyLong_FromLongLong(long long value)
-    object PyLong_FromString(const char *text, char **end, int base)
     PyObject *new_long "PyLong_FromLongLong"(long long value) except NULL
     PyObject *multiply "PyNumber_Multiply"(PyObject *a, PyObject *b) noexcept
 
@@ -77,7 +77,6 @@ cdef extern from *:
 
 cdef enum:
     DEPTH_CEILING = 256      # of Limits.depth: sizes the frames
-    HALF_DIGITS = 512        # so many digits convert whatever sys.set_int_max_str_digits says: it is at least 640
     INT64_DIGITS = 18        # any number of so many digits fits an int64
     KEPT_BITS = 9
     FOLLOWING = 4            # a power of two
@@ -88,9 +87,7 @@ cdef enum:
     LONG_TEXT = 1024 * 1024  # a text longer than this gives up the interpreter lock every TURN bytes
     TURN = 256 * 1024
 
-# The cast makes this a power of Python ints: a power of C ints would be a float.
-cdef object TEN_TO_HALF = 10 ** <object>HALF_DIGITS
-
+cdef object int_from_bytes = int.from_bytes
 cdef object Decimal = decimal.Decimal
 cdef object Context = decimal.Context
 cdef object PREC = Context.prec
@@ -364,22 +361,17 @@ cdef PyObject *decoded(const uint8_t *p, const uint8_t *end, const mi_string *fo
 # ---- numbers ----
 
 cdef object digits_to_int(const uint8_t *digits, uint32_t count):
-    """The int of at most 2 * HALF_DIGITS decimal digits."""
-    cdef char text[HALF_DIGITS + 1]
+    """The int of at most MI_NUMBER_CHARS decimal digits, whatever sys.set_int_max_str_digits says."""
+    cdef uint64_t words[MI_NUMBER_WORDS]
     cdef long long value = 0
     cdef uint32_t i
+    cdef size_t used
     if count <= INT64_DIGITS:
         for i in range(count):
             value = value * 10 + (digits[i] - 48)
         return PyLong_FromLongLong(value)
-    if count <= HALF_DIGITS:
-        memcpy(text, digits, count)
-        text[count] = 0
-        return PyLong_FromString(text, NULL, 10)
-    return (
-        digits_to_int(digits, count - HALF_DIGITS) * TEN_TO_HALF
-        + digits_to_int(digits + count - HALF_DIGITS, HALF_DIGITS)
-    )
+    used = mi_digits_to_words(digits, count, words)
+    return int_from_bytes((<char *>words)[:used * sizeof(uint64_t)], sys.byteorder)
 
 
 cdef object new_decimal(const uint8_t *text, size_t size):

@@ -117,20 +117,22 @@ static inline int mi_compare_utf16(const uint8_t *a, size_t a_length, const uint
 
 /* ---- strings ---- */
 
+/* By character: the value of a hex digit plus one. */
+static const uint8_t mi_hex_values[256] = {
+    ['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8, ['8'] = 9, ['9'] = 10,
+    ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
+
+/* By the character after the backslash: what an escape of two characters stands for. */
+static const uint8_t mi_short_escapes[256] = {
+    ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
+};
+
 static inline int mi_hex4(const uint8_t *p, uint32_t *out) {
-    uint32_t value = 0;
-    int i;
-    for (i = 0; i < 4; i++) {
-        uint8_t c = p[i];
-        uint32_t digit;
-        if (c >= '0' && c <= '9') digit = (uint32_t)(c - '0');
-        else if (c >= 'a' && c <= 'f') digit = (uint32_t)(c - 'a' + 10);
-        else if (c >= 'A' && c <= 'F') digit = (uint32_t)(c - 'A' + 10);
-        else return 0;
-        value = (value << 4) | digit;
-    }
-    *out = value;
-    return 1;
+    uint32_t a = mi_hex_values[p[0]], b = mi_hex_values[p[1]], c = mi_hex_values[p[2]], d = mi_hex_values[p[3]];
+    *out = ((a - 1) << 12) + ((b - 1) << 8) + ((c - 1) << 4) + (d - 1);
+    return a && b && c && d;
 }
 
 /* First byte at or after p that is a quote, a backslash, a control character or not ASCII; or end. */
@@ -174,9 +176,10 @@ static inline int mi_same(const uint8_t *p, const uint8_t *end, const uint8_t *t
 static inline mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) {
     size_t removed = 0; /* raw bytes minus value bytes */
     size_t trailing = 0; /* value bytes minus characters */
+    uint8_t lead = 0;
+    int plain;
     const uint8_t *start = p;
     out->escaped = 0;
-    out->lead = 0;
     for (;;) {
         p = mi_skip_plain(p, end);
         if (p == end) { out->at = p; return MI_END; }
@@ -184,53 +187,57 @@ static inline mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_
             out->at = p;
             out->length = (size_t)(p - start) - removed;
             out->characters = out->length - trailing;
+            out->lead = lead;
             return MI_OK;
         }
         if (*p == '\\') {
-            uint8_t buffer[4];
             out->escaped = 1;
-            if (end - p < 2) { out->at = end; return MI_END; }
-            switch (p[1]) {
-                case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
-                    removed += 1;
+            do { /* escapes come in runs */
+                uint32_t unit, low;
+                uint8_t value[4];
+                size_t width = 6, size;
+                if (end - p < 2) { out->at = end; return MI_END; }
+                if (mi_short_escapes[p[1]]) {
+                    removed++;
                     p += 2;
-                    break;
-                case 'u': {
-                    uint32_t unit, low;
-                    size_t width, size;
-                    if (end - p < 6) { out->at = p; return MI_ESCAPE; }
-                    if (!mi_hex4(p + 2, &unit)) { out->at = p; return MI_ESCAPE; }
-                    width = 6;
-                    if (unit >= 0xD800 && unit < 0xE000) {
-                        if (unit >= 0xDC00 || end - p < 12 || p[6] != '\\' || p[7] != 'u' ||
-                            !mi_hex4(p + 8, &low) || low < 0xDC00 || low > 0xDFFF) {
-                            out->at = p;
-                            return MI_SURROGATE;
-                        }
-                        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-                        width = 12;
-                    }
-                    size = mi_utf8_put(unit, buffer);
-                    if (size > 1 && buffer[0] > out->lead) out->lead = buffer[0];
-                    trailing += size - 1;
-                    removed += width - size;
-                    p += width;
-                    break;
+                    continue;
                 }
-                default:
-                    out->at = p;
-                    return MI_ESCAPE;
-            }
+                if (p[1] != 'u' || end - p < 6 || !mi_hex4(p + 2, &unit)) { out->at = p; return MI_ESCAPE; }
+                if (unit >= 0xD800 && unit < 0xE000) {
+                    if (unit >= 0xDC00 || end - p < 12 || p[6] != '\\' || p[7] != 'u' ||
+                        !mi_hex4(p + 8, &low) || low < 0xDC00 || low > 0xDFFF) {
+                        out->at = p;
+                        return MI_SURROGATE;
+                    }
+                    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                    width = 12;
+                }
+                size = mi_utf8_put(unit, value);
+                if (size > 1 && value[0] > lead) lead = value[0];
+                trailing += size - 1;
+                removed += width - size;
+                p += width;
+            } while (p < end && *p == '\\');
             continue;
         }
         if (*p < 0x20) { out->at = p; return MI_CONTROL; }
-        do { /* such characters come in runs */
-            size_t size = mi_utf8_sequence(p, end);
-            if (!size) { out->at = p; return MI_UTF8; }
-            if (*p > out->lead) out->lead = *p;
-            trailing += size - 1;
-            p += size;
-        } while (p < end && *p >= 0x80);
+        for (plain = 0; p < end && plain < 16; ) { /* in text of other letters than ASCII's both come in short runs */
+            size_t size;
+            if (*p < 0x80) {
+                if (*p < 0x20 || *p == '"' || *p == '\\') break;
+                plain++;
+                p++;
+                continue;
+            }
+            plain = 0;
+            do {
+                size = mi_utf8_sequence(p, end);
+                if (!size) { out->at = p; return MI_UTF8; }
+                if (*p > lead) lead = *p;
+                trailing += size - 1;
+                p += size;
+            } while (p < end && *p >= 0x80);
+        }
     }
 }
 
@@ -239,32 +246,32 @@ static inline size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t
     uint8_t *start = out;
     while (p < quote) {
         if (*p != '\\') {
-            const uint8_t *next = (const uint8_t *)memchr(p, '\\', (size_t)(quote - p));
-            size_t size = (size_t)((next ? next : quote) - p);
+            const uint8_t *next, *near = quote - p > 16 ? p + 16 : quote;
+            size_t size;
+            while (p < near && *p != '\\') *out++ = *p++; /* most stretches are short, and these need no calls */
+            if (p < near || p == quote) continue;
+            next = (const uint8_t *)memchr(p, '\\', (size_t)(quote - p));
+            size = (size_t)((next ? next : quote) - p);
             memcpy(out, p, size);
             out += size;
             p += size;
             continue;
         }
-        switch (p[1]) {
-            case 'b': *out++ = '\b'; p += 2; break;
-            case 'f': *out++ = '\f'; p += 2; break;
-            case 'n': *out++ = '\n'; p += 2; break;
-            case 'r': *out++ = '\r'; p += 2; break;
-            case 't': *out++ = '\t'; p += 2; break;
-            case 'u': {
-                uint32_t unit = 0, low = 0;
-                mi_hex4(p + 2, &unit);
+        if (p[1] != 'u') {
+            do {
+                *out++ = mi_short_escapes[p[1]];
+                p += 2;
+            } while (p < quote && *p == '\\' && p[1] != 'u');
+        } else {
+            uint32_t unit = 0, low = 0;
+            mi_hex4(p + 2, &unit);
+            p += 6;
+            if (unit >= 0xD800 && unit < 0xE000) {
+                mi_hex4(p + 2, &low);
+                unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
                 p += 6;
-                if (unit >= 0xD800 && unit < 0xE000) {
-                    mi_hex4(p + 2, &low);
-                    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-                    p += 6;
-                }
-                out += mi_utf8_put(unit, out);
-                break;
             }
-            default: *out++ = p[1]; p += 2; break; /* quote, backslash, slash */
+            out += mi_utf8_put(unit, out);
         }
     }
     return (size_t)(out - start);
@@ -461,10 +468,49 @@ static inline const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *en
     *digits = number;
     return p;
 }
+#define mi_eight_digits(p) mi_join_digits(mi_digit_values(p), 8)
 #else
 static inline const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *end, int64_t *digits, int *places) {
     (void)p; (void)end; (void)digits; (void)places;
     return NULL;
+}
+
+static inline int64_t mi_eight_digits(const uint8_t *p) {
+    int64_t number = 0;
+    int i;
+    for (i = 0; i < 8; i++) number = number * 10 + (p[i] - '0');
+    return number;
+}
+#endif
+
+#if defined(__SIZEOF_INT128__)
+#define MI_NUMBER_WORDS 54 /* of 64 bits, of MI_NUMBER_CHARS digits */
+
+/* The integer that up to MI_NUMBER_CHARS digits spell, as 64-bit words, the lowest first; answers how many those are.
+ * The time grows with the square of the digits, of which there are few enough. */
+static inline size_t mi_digits_to_words(const uint8_t *digits, size_t count, uint64_t *words) {
+    size_t used = 0, i, step = count % 19 ? count % 19 : 19;
+    while (count) {
+        uint64_t factor = 1, carry = 0;
+        for (i = 0; i + 8 <= step; i += 8) {
+            carry = carry * 100000000 + (uint64_t)mi_eight_digits(digits + i);
+            factor *= 100000000;
+        }
+        for (; i < step; i++) {
+            carry = carry * 10 + (uint64_t)(digits[i] - '0');
+            factor *= 10;
+        }
+        for (i = 0; i < used; i++) {
+            unsigned __int128 product = (unsigned __int128)words[i] * factor + carry;
+            words[i] = (uint64_t)product;
+            carry = (uint64_t)(product >> 64);
+        }
+        if (carry) words[used++] = carry;
+        digits += step;
+        count -= step;
+        step = 19;
+    }
+    return used;
 }
 #endif
 
@@ -496,7 +542,7 @@ static inline mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_
         if (p < end && *p >= '0' && *p <= '9') { out->at = p; return MI_NUMBER; } /* leading zero */
     } else {
         nonzero = 1;
-        while (p < end && *p >= '0' && *p <= '9') p++;
+        p = mi_skip_digits(p, end);
     }
     if (p - out->integer > 0x7FFFFFFF) { out->at = start; return MI_NUMBER_SIZE; }
     out->integer_digits = (uint32_t)(p - out->integer);
@@ -504,9 +550,10 @@ static inline mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_
         out->is_integer = 0;
         p++;
         out->fraction = p;
-        while (p < end && *p >= '0' && *p <= '9') {
-            if (*p != '0') nonzero = 1;
-            p++;
+        while (p < end && *p == '0') p++;
+        if (p < end && *p >= '1' && *p <= '9') {
+            nonzero = 1;
+            p = mi_skip_digits(p, end);
         }
         if (p == out->fraction) { out->at = p; return p == end ? MI_END : MI_NUMBER; }
         if (p - out->fraction > 0x7FFFFFFF) { out->at = start; return MI_NUMBER_SIZE; }
