@@ -1,5 +1,5 @@
 # What scan.h offers; its comments say what each does.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "scan.h" nogil:
@@ -60,3 +60,11 @@ cdef extern from "scan.h" nogil:
     uint32_t mi_coefficient_digits(const mi_number *n) noexcept
     mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_rules rules, mi_number *out) noexcept
     size_t mi_canonical_number(const mi_number *n, uint8_t *out) noexcept
+
+    uint8_t *mi_put_text1(const uint8_t *p, size_t length, uint8_t *out) noexcept
+    uint8_t *mi_put_text2(const uint16_t *p, size_t length, uint8_t *out) noexcept
+    uint8_t *mi_put_text4(const uint32_t *p, size_t length, uint8_t *out) noexcept
+    uint32_t mi_count_digits(uint64_t value) noexcept
+    void mi_put_digits(uint64_t value, uint32_t count, uint8_t *out) noexcept
+    int mi_copy_plain_number(const uint8_t *p, size_t size, uint8_t *out) noexcept
+    uint64_t mi_first_bytes(const uint8_t *p, size_t size) noexcept
