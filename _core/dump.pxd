@@ -1,22 +1,60 @@
-# What canonical.pyx uses of dump.pyx. Its comments say what each does.
+# What canonical.pyx uses of dump.pyx.
+from cpython.object cimport PyObject
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
 
 from mcpinput._core.buf cimport Buf
 
 
-# The JsonWriteError to raise; the MemoryError where that is what `status` says.
-cdef object value_error(object kind, str what, object limit=*)
-cdef object output_error(Buf *out, int status)
-cdef object too_deep(size_t limit)
-cdef object too_many(size_t limit)
+cdef enum:
+    # Room for the text of any number within the writing limits (MI_NUMBER_TEXT bytes), and for a piece of any text.
+    SPARE_BYTES = 1544
+    FIRST_BYTES = 4096  # of memory on the stack to begin with
 
-# Writes a str or a subclass of it: quoted, with the escapes of RFC 8785.
-cdef int put_string(Buf *out, object text, size_t max_string) except -1
+
+# A tree that is being written. References to its parts are borrowed: while it is first written no code of the
+# application runs, and later, when `copying`, who calls `write` holds what is written.
+cdef struct Writer:
+    Buf out
+    size_t depth
+    size_t max_depth
+    size_t nodes
+    size_t max_nodes
+    size_t max_string
+    bint copying
+    int (*put_object)(Writer *, PyObject *) except -1
+    int (*put_number)(Writer *, PyObject *) except -1  # of an int (no bool), a Decimal, a float, or a subclass
+    uint8_t spare[SPARE_BYTES]  # here, and not in a frame of the recursion
+
+
+# The JsonWriteError to raise.
+cdef object value_error(object kind, str what, object limit=*)
+cdef object key_error(object name)
+cdef object equal_names_error()
+
+# Writes a tree, in full or not at all; the three functions of the writer have to be set.
+cdef bytes written(Writer *w, object value, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size)
+
+# Counts and writes one value with a comma behind it.
+cdef int write(Writer *w, PyObject *value) except -1
+cdef int count_node(Writer *w) except -1
+
+# What stands for a value that is of none of the plain types; the value itself where it is of one. In the first place
+# this raises, so that writing starts again, and then it runs Python code of the application.
+cdef object resolved(Writer *w, object value)
+
+# An opening bracket or brace, and a closing one for it with a comma behind it.
+cdef int open_container(Writer *w, uint8_t bracket) except -1
+cdef int close_container(Writer *w, uint8_t bracket) except -1
+
+# A str or a subclass of it: quoted, with the escapes of RFC 8785, and one byte behind it.
+cdef int put_text(Writer *w, PyObject *text, uint8_t behind) except -1
+
+# Room for so many bytes at w.out.to.
+cdef int make_room(Writer *w, size_t size) except -1
 
 # Text of an int (no bool), a Decimal or a float within the writing limits, into MI_NUMBER_TEXT bytes; gives its length.
 cdef Py_ssize_t number_text(object number, uint8_t *out) except -1
 
-# What stands for a value that is neither of the plain types nor a subclass of one: an enum member's value, a dict (or
-# list) of the fields of a dataclass or Struct. Runs Python code of the application. Raises JsonTypeError.
-cdef object plain_value(object value)
+# The same of a Decimal's own text.
+cdef Py_ssize_t decimal_text(object text, uint8_t *out) except -1
