@@ -2,14 +2,16 @@
 
 Rules
 
-- Pass 1 (``scan``) validates and writes a tape: 8 bytes for each string, number, literal, member name and container,
-  and 4 more for each member of an object whose members are not in canonical order yet. It refuses what
-  ``mcpinput.json.parse`` refuses, with the same kinds. It touches C memory only, so that it can run without the
-  interpreter lock.
-- Pass 2 (``put_value``) follows the tape and fills one chunk of at most 1 MiB, which SHA-256 takes whenever it is full.
-  hashlib gives up the lock for each chunk, and with other threads about each time it may wait a whole switch interval
-  to get it back: hence few large chunks. It copies spans of the text wherever the text is canonical already.
-- The text must not change between the passes: anything but ``bytes`` is copied first.
+- Pass 1 (``scan``) validates the text and writes down only where its canonical form differs from it: an edit of 8 bytes
+  for white space, a number or an escape to be written otherwise, and for an object whose members change their order
+  where they stand. It refuses what ``mcpinput.json.parse`` refuses, with the same kinds. It touches C memory only, so
+  that it can run without the interpreter lock.
+- Pass 2 (``put_range``) copies what lies between the edits and carries them out. It fills one chunk of at most 1 MiB,
+  which SHA-256 takes whenever it is full; long runs without an edit are hashed where they are. hashlib gives up the
+  lock for each chunk, and with other threads about each time it may wait a whole switch interval to get it back: hence
+  few large chunks.
+- The text must not change between the passes: anything but ``bytes`` is copied first. Of ``bytes`` the NUL behind the
+  last byte may be read, which no token takes for its own.
 - Members are sorted at the end of their object, where duplicate names are found too: in n log n, whatever the input.
 - Left out of the digest: ``inputResponses`` and ``requestState`` of the params, and of their ``_meta`` the members
   ``progressToken``, ``traceparent``, ``tracestate`` and ``baggage``; a ``_meta`` object with nothing (left) in it.
@@ -21,14 +23,15 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from mcpinput._core.canonical cimport ANYWHERE, IN_META, IN_PARAMS, Place, canonical_tree
+from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
-    MI_END, MI_NUMBER_CHARS, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number,
-    mi_put_escaped, mi_scan_number, mi_scan_string, mi_skip_digits, mi_skip_plain, mi_status, mi_string, mi_unescape
+    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number, mi_put_escaped,
+    mi_same_bytes, mi_scan_number, mi_scan_short_number, mi_scan_string, mi_skip_plain, mi_status, mi_string,
+    mi_unescape
 )
 
 from hashlib import sha256
@@ -43,30 +46,29 @@ cdef enum:
     RELEASE = 256 << 10           # input from which on the lock is given up for pass 1
     SORT_RUN = 16                 # members up to which insertion sort is the faster one
     SHORT_SPAN = 32
-    FIRST_ENTRIES = 256           # in memory of the call: enough for most texts
+    MODEL_MEMBERS = 0xFFFF        # most members of a model, and bytes of a name of one
+    FIRST_EDITS = 256             # in memory of the call: enough for most texts
+    FIRST_MEMBERS = 64
+    FIRST_PLACED = 64
     FIRST_RECORDS = 48
     FIRST_BYTES = 4096
-    VALUE_ENTRIES = 2             # at most written between two looks at the room of the tape: a value, and a name
     LEFT_OUT_TEXT = 84            # "inputResponses" with every character escaped
 
 # ---- tape ----
 #
-# One entry: kind in bits 0 to 3, length in bits 4 to 31, place in bits 32 to 63. For a span, length and place are those
-# of the text, quotes included. For a container, length is the number of values in it and place the entry after its
-# last. Members are a name and a value. Of a SORTED object the last (length + 1) / 2 entries hold, as 32-bit words,
-# where its names stand, in canonical order.
+# One edit: kind in bits 0 to 3, length in bits 4 to 31, place in bits 32 to 63. Length and place are those of the text
+# that is replaced; edits stand in the order of the text. The last one stands behind any text.
 cdef enum:
-    SPAN       # canonical as it stands
+    NOTHING    # no edit: here an object begins whose members are in order
+    CUT        # left out
     NUMBER     # a number to be rewritten
-    ESCAPED    # a string with escapes
-    ARRAY
-    OBJECT     # members are in canonical order
-    SORTED     # members are not; their order stands at the end
+    ESCAPES    # (part of) the inside of a string, with escapes to be rewritten
+    OBJECT     # its members change their order; here the length is the index of its head among Scan.placed
 
 # What order_members found.
 cdef enum:
-    ORDERED = 1
-    UNORDERED
+    IN_ORDER = 1
+    PLACED
 
 # What is wrong, besides what mi_status says.
 cdef enum:
@@ -81,27 +83,57 @@ cdef enum:
     F_STRING
     F_MEMORY
 
+# Where a value stands, as far as it matters for what the digest leaves out.
+cdef enum Place:
+    ELSEWHERE
+    AROUND_MESSAGE    # the outermost value is a message, which may hold params
+    AROUND_PARAMS     # the outermost value is a params object
+    IN_MESSAGE
+    IN_PARAMS_OBJECT
+    IN_META_OBJECT
 
-# An open container. PERF: objects often have the names of the one before them at this level, the model, in the same
-# places of the tape. As long as they do, names are compared with the model's and neither scanned nor sorted: `guess` is
-# where the model has its next name, 0 once that has failed, and `left` how many it has still. (Entry 0 is the outermost
-# value, so 0 stands for none.)
+
+# An open container. PERF: objects often have the names of an earlier one at this level, the model. As long as they do,
+# names are compared with the model's and neither scanned nor sorted.
 cdef struct Level:
-    uint32_t open       # entry of the container
-    uint32_t count      # values completed
-    uint32_t closed     # entry of the last object of this level that was closed, the next model
-    uint32_t model
-    uint32_t guess
-    uint32_t left
-    bint is_object
+    uint8_t closer      # its closing bracket; 0 around the outermost value
+    uint8_t place       # Place of its members
+    uint8_t in_order    # names are ascending so far
+    uint8_t follows     # names are the model's so far
+    uint32_t base       # its first member among Scan.members
+    uint32_t header     # its edit on the tape
+    uint32_t model      # head of the model among Scan.placed, or 0
+    uint64_t prefix     # of the last name
 
 
-# A member while its object is sorted. `place` is 0 for a plain name, whose bytes are in the text, else 1 + the place in
+# A member of an open object.
+cdef struct Member:
+    uint32_t start      # of its name in the text
+    uint32_t end        # of its value; 0 while it is not complete
+    uint32_t edit       # the first edit at or behind `start`
+    uint32_t name       # length of the name with its quotes, and ESCAPED_NAME if it has escapes
+
+
+cdef enum:
+    ESCAPED_NAME = 1 << 31
+
+
+# A member of a closed object, in canonical order. In front of them stands a head: `start` of it is their number, `end`
+# and `edit` are where text and tape go on behind the object.
+cdef struct Placed:
+    uint32_t start
+    uint32_t end
+    uint32_t edit
+    uint16_t name       # as above, for a model; 0 where the name is not to be compared with
+    uint16_t index      # for a model: where the member went that was, in the text, at this one's place
+
+
+# A member while its object is sorted. `arena` is 0 for a plain name, whose bytes are in the text, else 1 + the place in
 # the arena, where a 4-byte length and the unescaped name stand.
 cdef struct Record:
     uint64_t prefix
-    uint32_t entry
-    uint32_t place
+    uint32_t member     # counted from the object's first
+    uint32_t arena
 
 
 cdef struct Scan:
@@ -113,15 +145,32 @@ cdef struct Scan:
     uint64_t *tape
     size_t used
     size_t room
+    Member *members       # of the open objects, outermost first
+    size_t open
+    size_t members_room
+    Placed *placed        # the first one is not used, so that 0 is no index
+    size_t placed_used
+    size_t placed_room
     Record *records
     size_t records_room
     uint8_t *arena
     size_t arena_used
     size_t arena_room
-    int fault           # mi_status or fault
-    const uint8_t *at   # where
+    Level *level          # the innermost open
+    Level *modelled       # the deepest whose `model` is set
+    size_t start          # where the outermost value begins
+    size_t stop           # and ends
+    size_t params_start   # where the params object begins
+    size_t params_stop    # and ends, 0 where there is none
+    size_t params_edit    # its first edit
+    bint names_params     # the message has a member of that name
+    bint empty_meta       # the _meta of the params is an object with nothing (left) in it
+    int fault             # mi_status or fault
+    const uint8_t *at     # where
     Level levels[DEPTH_CEILING + 1]
-    uint64_t first_tape[FIRST_ENTRIES]
+    uint64_t first_tape[FIRST_EDITS]
+    Member first_members[FIRST_MEMBERS]
+    Placed first_placed[FIRST_PLACED]
     Record first_records[FIRST_RECORDS]
 
 
@@ -129,16 +178,16 @@ cdef inline uint64_t pack(uint32_t kind, size_t length, size_t place) noexcept n
     return <uint64_t>kind | (<uint64_t>length << 4) | (<uint64_t>place << 32)
 
 
-cdef inline uint32_t kind_of(uint64_t entry) noexcept nogil:
-    return entry & 15
+cdef inline uint32_t kind_of(uint64_t edit) noexcept nogil:
+    return edit & 15
 
 
-cdef inline size_t length_of(uint64_t entry) noexcept nogil:
-    return <uint32_t>entry >> 4
+cdef inline size_t length_of(uint64_t edit) noexcept nogil:
+    return <uint32_t>edit >> 4
 
 
-cdef inline size_t place_of(uint64_t entry) noexcept nogil:
-    return entry >> 32
+cdef inline size_t place_of(uint64_t edit) noexcept nogil:
+    return edit >> 32
 
 
 # ---- pass 1 ----
@@ -150,17 +199,58 @@ cdef inline int fail(Scan *s, int fault, const uint8_t *at) noexcept nogil:
     return 0
 
 
-cdef int grow_tape(Scan *s, size_t more) noexcept nogil:
-    """Makes room for `more` entries. Grows by half, so that at most a third of the tape stands empty."""
-    cdef size_t room = s.used + more + s.room // 2
-    cdef void *tape = NULL if s.tape == s.first_tape else s.tape
-    tape = PyMem_RawRealloc(tape, room * sizeof(uint64_t))
-    if tape == NULL:
-        return fail(s, F_MEMORY, s.data)
-    if s.tape == s.first_tape:
-        memcpy(tape, s.first_tape, s.used * sizeof(uint64_t))
-    s.tape = <uint64_t *>tape
-    s.room = room
+cdef void *grown(
+    Scan *s, void *items, const void *first, size_t item, size_t used, size_t more, size_t *room, const uint8_t *at
+) noexcept nogil:
+    """`items` with room for `more`, or NULL with the fault set. `first` is where they stand while they are in memory of
+    the call. The scan is at `at`: the rest of the text is taken to need as much as its beginning, which is exact where
+    room matters most, in long monotonous texts. Grows by an eighth at least, and at most doubles."""
+    cdef uint64_t likely = <uint64_t>used * <uint64_t>(s.end - s.data) // <uint64_t>(at - s.data + 1)
+    cdef size_t least = used + more + used // 8
+    cdef size_t size = 2 * (used + more)
+    cdef void *moved
+    likely += likely // 64
+    if likely < size:
+        size = <size_t>likely if likely > least else least
+    moved = PyMem_RawRealloc(NULL if items == first else items, size * item)
+    if moved == NULL:
+        fail(s, F_MEMORY, s.data)
+        return NULL
+    if items == first:
+        memcpy(moved, first, used * item)
+    room[0] = size
+    return moved
+
+
+cdef int grow_tape(Scan *s, const uint8_t *at) noexcept nogil:
+    cdef void *moved = grown(s, s.tape, s.first_tape, sizeof(uint64_t), s.used, 1, &s.room, at)
+    if moved == NULL:
+        return 0
+    s.tape = <uint64_t *>moved
+    return 1
+
+
+cdef int grow_members(Scan *s, const uint8_t *at) noexcept nogil:
+    cdef void *moved = grown(s, s.members, s.first_members, sizeof(Member), s.open, 1, &s.members_room, at)
+    if moved == NULL:
+        return 0
+    s.members = <Member *>moved
+    return 1
+
+
+cdef int grow_placed(Scan *s, size_t more, const uint8_t *at) noexcept nogil:
+    cdef void *moved = grown(s, s.placed, s.first_placed, sizeof(Placed), s.placed_used, more, &s.placed_room, at)
+    if moved == NULL:
+        return 0
+    s.placed = <Placed *>moved
+    return 1
+
+
+cdef inline int put_edit(Scan *s, uint32_t kind, const uint8_t *start, const uint8_t *end) noexcept nogil:
+    if s.used == s.room and not grow_tape(s, start):
+        return 0
+    s.tape[s.used] = pack(kind, end - start, start - s.data)
+    s.used += 1
     return 1
 
 
@@ -168,6 +258,14 @@ cdef inline const uint8_t *skip_space(const uint8_t *p, const uint8_t *end) noex
     while p < end and p[0] <= 0x20 and (p[0] == 0x20 or p[0] == 0x0A or p[0] == 0x0D or p[0] == 0x09):
         p += 1
     return p
+
+
+cdef inline const uint8_t *cut_space(Scan *s, const uint8_t *p) noexcept nogil:
+    """The end of the white space at p, which is left out; or NULL."""
+    cdef const uint8_t *stop = skip_space(p, s.end)
+    if stop != p and not put_edit(s, CUT, p, stop):
+        return NULL
+    return stop
 
 
 cdef inline uint64_t name_prefix(const uint8_t *name, size_t length, const uint8_t *end) noexcept nogil:
@@ -204,31 +302,35 @@ cdef inline int compare_names(const uint8_t *a, size_t a_length, const uint8_t *
     return mi_compare_utf16(a + i, a_length - i, b + i, b_length - i)
 
 
-cdef inline const uint8_t *record_name(const Scan *s, const Record *record, size_t *length) noexcept nogil:
+cdef inline const uint8_t *record_name(
+    const Scan *s, const Member *members, const Record *record, size_t *length
+) noexcept nogil:
     cdef uint32_t size
-    cdef uint64_t entry
-    if record.place:
-        memcpy(&size, s.arena + record.place - 1, sizeof(size))
+    cdef const Member *member
+    if record.arena:
+        memcpy(&size, s.arena + record.arena - 1, sizeof(size))
         length[0] = size
-        return s.arena + record.place - 1 + sizeof(size)
-    entry = s.tape[record.entry]
-    length[0] = length_of(entry) - 2
-    return s.data + place_of(entry) + 1
+        return s.arena + record.arena - 1 + sizeof(size)
+    member = &members[record.member]
+    length[0] = member.name - 2
+    return s.data + member.start + 1
 
 
-cdef inline int compare_records(const Scan *s, const Record *a, const Record *b) noexcept nogil:
+cdef inline int compare_records(
+    const Scan *s, const Member *members, const Record *a, const Record *b
+) noexcept nogil:
     cdef const uint8_t *a_name
     cdef const uint8_t *b_name
     cdef size_t a_length = 0
     cdef size_t b_length = 0
     if a.prefix != b.prefix:
         return -1 if a.prefix < b.prefix else 1
-    a_name = record_name(s, a, &a_length)
-    b_name = record_name(s, b, &b_length)
+    a_name = record_name(s, members, a, &a_length)
+    b_name = record_name(s, members, b, &b_length)
     return compare_names(a_name, a_length, b_name, b_length)
 
 
-cdef void sort_records(const Scan *s, Record *records, size_t n, Record *spare) noexcept nogil:
+cdef void sort_records(const Scan *s, const Member *members, Record *records, size_t n, Record *spare) noexcept nogil:
     """Merge sort, stable; `spare` has room for n / 2."""
     cdef size_t i, j, k
     cdef size_t half
@@ -237,21 +339,25 @@ cdef void sort_records(const Scan *s, Record *records, size_t n, Record *spare) 
         for i in range(1, n):
             record = records[i]
             j = i
-            while j > 0 and record.prefix <= records[j - 1].prefix and compare_records(s, &record, &records[j - 1]) < 0:
+            while (
+                j > 0
+                and record.prefix <= records[j - 1].prefix
+                and compare_records(s, members, &record, &records[j - 1]) < 0
+            ):
                 records[j] = records[j - 1]
                 j -= 1
             records[j] = record
         return
     half = n // 2
-    sort_records(s, records, half, spare)
-    sort_records(s, records + half, n - half, spare)
-    if compare_records(s, &records[half - 1], &records[half]) <= 0:
+    sort_records(s, members, records, half, spare)
+    sort_records(s, members, records + half, n - half, spare)
+    if compare_records(s, members, &records[half - 1], &records[half]) <= 0:
         return
     memcpy(spare, records, half * sizeof(Record))
     i = k = 0
     j = half
     while i < half and j < n:
-        if compare_records(s, &records[j], &spare[i]) < 0:
+        if compare_records(s, members, &records[j], &spare[i]) < 0:
             records[k] = records[j]
             j += 1
         else:
@@ -261,12 +367,12 @@ cdef void sort_records(const Scan *s, Record *records, size_t n, Record *spare) 
     memcpy(records + k, spare + i, (half - i) * sizeof(Record))
 
 
-cdef int unescape_name(Scan *s, Record *record) noexcept nogil:
-    cdef uint64_t entry = s.tape[record.entry]
-    cdef size_t need = length_of(entry) + sizeof(uint32_t)
+cdef int unescape_name(Scan *s, const Member *member, Record *record) noexcept nogil:
+    cdef size_t length = member.name & ~<uint32_t>ESCAPED_NAME
+    cdef size_t need = length + sizeof(uint32_t)
     cdef size_t room
     cdef void *arena
-    cdef const uint8_t *text = s.data + place_of(entry)
+    cdef const uint8_t *text = s.data + member.start
     cdef uint32_t size
     if s.arena_room - s.arena_used < need:
         room = s.arena_used + need + s.arena_room // 2
@@ -276,22 +382,19 @@ cdef int unescape_name(Scan *s, Record *record) noexcept nogil:
         s.arena = <uint8_t *>arena
         s.arena_room = room
     arena = s.arena + s.arena_used
-    size = <uint32_t>mi_unescape(text + 1, text + length_of(entry) - 1, <uint8_t *>arena + sizeof(size))
+    size = <uint32_t>mi_unescape(text + 1, text + length - 1, <uint8_t *>arena + sizeof(size))
     memcpy(arena, &size, sizeof(size))
-    record.place = <uint32_t>s.arena_used + 1
+    record.arena = <uint32_t>s.arena_used + 1
     record.prefix = name_prefix(<uint8_t *>arena + sizeof(size), size, s.arena + s.arena_room)
     s.arena_used += sizeof(size) + size
     return 1
 
 
-cdef int order_members(Scan *s, const Level *level) noexcept nogil:
-    """Sorts the records of an object's members, and refuses equal names. Answers ORDERED where they were in order for
-    sure (names with equal beginnings are not looked at), UNORDERED where their order has to be told, or 0."""
-    cdef size_t count = level.count
+cdef int sort_members(Scan *s, const Member *members, size_t count) noexcept nogil:
+    """Fills the records with the members in canonical order, and refuses equal names. Answers IN_ORDER where that is
+    the order of the text, PLACED where not, or 0."""
     cdef size_t room = count + count // 2
     cdef size_t i
-    cdef uint32_t at = level.open + 1
-    cdef uint64_t entry
     cdef Record *record
     cdef bint ascending = True
     cdef const uint8_t *duplicate = NULL
@@ -307,79 +410,219 @@ cdef int order_members(Scan *s, const Level *level) noexcept nogil:
     s.arena_used = 0
     for i in range(count):
         record = &s.records[i]
-        record.entry = at
-        record.place = 0
-        entry = s.tape[at]
-        if kind_of(entry) == ESCAPED:
-            if not unescape_name(s, record):
+        record.member = i
+        record.arena = 0
+        if members[i].name & <uint32_t>ESCAPED_NAME:
+            if not unescape_name(s, &members[i], record):
                 return 0
         else:
-            record.prefix = name_prefix(s.data + place_of(entry) + 1, length_of(entry) - 2, s.end)
-        entry = s.tape[at + 1]
-        at = place_of(entry) if kind_of(entry) >= ARRAY else at + 2
+            record.prefix = name_prefix(s.data + members[i].start + 1, members[i].name - 2, s.end)
         if i and not s.records[i - 1].prefix < record.prefix:
             ascending = False
     if ascending:
-        return ORDERED
-    sort_records(s, s.records, count, s.records + count)
+        return IN_ORDER
+    sort_records(s, members, s.records, count, s.records + count)
+    ascending = True
     for i in range(1, count):
         record = &s.records[i]
-        if record.prefix == s.records[i - 1].prefix and compare_records(s, record, record - 1) == 0:
-            text = s.data + place_of(s.tape[record.entry])
+        ascending = ascending and record.member > s.records[i - 1].member
+        if record.prefix == s.records[i - 1].prefix and compare_records(s, members, record, record - 1) == 0:
+            text = s.data + members[record.member].start
             if duplicate == NULL or text < duplicate:
                 duplicate = text
     if duplicate != NULL:
         return fail(s, F_DUPLICATE, duplicate)
-    return UNORDERED
+    return IN_ORDER if ascending else PLACED
 
 
-cdef inline int close_level(Scan *s, Level *level) noexcept nogil:
-    """Completes the entry of a container, and puts the order of its members behind them if it has to be told."""
-    cdef uint32_t kind = ARRAY
-    cdef size_t count = level.count
-    cdef size_t words = (count + 1) // 2
-    cdef uint64_t model = 0
-    cdef bint by_model = False
-    cdef const uint8_t *source
-    cdef uint8_t *words_at
-    cdef int order
-    cdef uint32_t entry
+cdef inline void place_member(Placed *to, const Member *member) noexcept nogil:
+    to.start = member.start
+    to.end = member.end
+    to.edit = member.edit
+
+
+cdef void place_by_records(Scan *s, const Member *members, size_t count, Placed *head) noexcept nogil:
+    """Puts the members behind the head in the order of the records, with what following them as a model takes."""
     cdef size_t i
-    if level.is_object:
-        kind = OBJECT
-        if level.guess and level.left == 0:
-            model = s.tape[level.model]
-            kind = kind_of(model)
-            by_model = True
-        elif count > 1:
-            order = order_members(s, level)
-            if not order:
-                return 0
-            kind = OBJECT if order == ORDERED else SORTED
-        if kind == SORTED:
-            if s.room - s.used < words + VALUE_ENTRIES and not grow_tape(s, words + VALUE_ENTRIES):
-                return 0
-            words_at = <uint8_t *>(s.tape + s.used)
-            s.tape[s.used + words - 1] = 0  # the last word of an odd count has no other writer
-            if by_model:
-                source = <const uint8_t *>(s.tape + place_of(model) - words)
-                for i in range(count):
-                    memcpy(&entry, source + i * sizeof(entry), sizeof(entry))
-                    entry += level.open - level.model
-                    memcpy(words_at + i * sizeof(entry), &entry, sizeof(entry))
-            else:
-                for i in range(count):
-                    memcpy(words_at + i * sizeof(entry), &s.records[i].entry, sizeof(entry))
-            s.used += words
-        level.closed = level.open
-    s.tape[level.open] = pack(kind, count, s.used)
+    cdef const Member *member
+    head.start = count
+    for i in range(count):
+        member = &members[s.records[i].member]
+        place_member(&head[1 + i], member)
+        head[1 + i].name = <uint16_t>member.name if member.name <= MODEL_MEMBERS else 0
+        if count <= MODEL_MEMBERS:
+            head[1 + s.records[i].member].index = <uint16_t>i
+
+
+cdef void place_by_model(const Member *members, size_t count, const Placed *model, Placed *head) noexcept nogil:
+    cdef size_t i
+    head.start = count
+    for i in range(count):
+        place_member(&head[1 + model[1 + i].index], &members[i])
+
+
+cdef void place_stable(Scan *s, const Member *members, size_t count, Place place, Placed *head) noexcept nogil:
+    """Puts those members behind the head, in the order of the records, that have a part in the digest."""
+    cdef size_t i
+    cdef const Member *member
+    head.start = 0
+    for i in range(count):
+        member = &members[s.records[i].member]
+        if not is_left_out(s, member, place):
+            head.start += 1
+            place_member(&head[head.start], member)
+
+
+cdef inline bint name_is(const Scan *s, const Member *member, const char *name, size_t length) noexcept nogil:
+    if member.name & <uint32_t>ESCAPED_NAME:
+        return escaped_name_is(s, member, name, length)
+    return member.name - 2 == length and memcmp(s.data + member.start + 1, name, length) == 0
+
+
+cdef bint escaped_name_is(const Scan *s, const Member *member, const char *name, size_t length) noexcept nogil:
+    cdef uint8_t value[LEFT_OUT_TEXT]
+    cdef const uint8_t *p = s.data + member.start + 1
+    cdef size_t size = (member.name & ~<uint32_t>ESCAPED_NAME) - 2
+    return (
+        size <= LEFT_OUT_TEXT
+        and mi_unescape(p, p + size, value) == length
+        and memcmp(value, name, length) == 0
+    )
+
+
+cdef bint is_left_out(const Scan *s, const Member *member, Place place) noexcept nogil:
+    """Whether a member of the params object, or of its _meta, has no part in the digest."""
+    if place == IN_META_OBJECT:
+        return (
+            name_is(s, member, b"progressToken", 13)
+            or name_is(s, member, b"traceparent", 11)
+            or name_is(s, member, b"tracestate", 10)
+            or name_is(s, member, b"baggage", 7)
+        )
+    return (
+        name_is(s, member, b"inputResponses", 14)
+        or name_is(s, member, b"requestState", 12)
+        or (s.empty_meta and name_is(s, member, b"_meta", 5))
+    )
+
+
+cdef Place place_below(const Scan *s, const Level *level) noexcept nogil:
+    """Place of the members of an object that is the value of the last member of `level`."""
+    if level.place == AROUND_MESSAGE:
+        return IN_MESSAGE
+    if level.place == AROUND_PARAMS or level.place == IN_MESSAGE and name_is(s, &s.members[s.open - 1], b"params", 6):
+        return IN_PARAMS_OBJECT
+    if level.place == IN_PARAMS_OBJECT and name_is(s, &s.members[s.open - 1], b"_meta", 5):
+        return IN_META_OBJECT
+    return ELSEWHERE
+
+
+cdef void note_object(Scan *s, Place place, size_t edit, const uint8_t *start, const uint8_t *stop) noexcept nogil:
+    """Remembers the params object, or that there is nothing in its _meta."""
+    if place == IN_PARAMS_OBJECT:
+        s.params_edit = edit
+        s.params_start = start - s.data
+        s.params_stop = stop - s.data
+    elif place == IN_META_OBJECT:
+        s.empty_meta = True
+
+
+cdef inline void open_object(Scan *s, Level *level, size_t header) noexcept nogil:
+    while s.modelled < level:
+        s.modelled += 1
+        s.modelled.model = 0
+    level.base = s.open
+    level.header = header
+    level.in_order = True
+    level.follows = level.model != 0
+
+
+cdef inline void drop_header(Scan *s, size_t header) noexcept nogil:
+    """Takes back the edit of an object that stays as it is, if nothing stands behind it. (No harm if something does.)"""
+    if s.used == header + 1:
+        s.used = header
+
+
+cdef int close_special(Scan *s, Level *level, const uint8_t *stop) noexcept nogil:
+    """Completes an object that the digest may not take whole."""
+    cdef Member *members = s.members + level.base
+    cdef size_t count = s.open - level.base
+    cdef size_t start = place_of(s.tape[level.header])
+    cdef size_t i
+    cdef Placed *head
+    cdef Place place = <Place>level.place
+    if not sort_members(s, members, count):
+        return 0
+    if place == IN_MESSAGE:
+        for i in range(count):
+            s.names_params = s.names_params or name_is(s, &members[i], b"params", 6)
+    else:
+        if s.placed_room - s.placed_used <= count and not grow_placed(s, count + 1, stop):
+            return 0
+        head = s.placed + s.placed_used
+        place_stable(s, members, count, place, head)
+        head.end = stop - s.data
+        head.edit = s.used
+        s.tape[level.header] = pack(OBJECT, s.placed_used, start)
+        s.placed_used += head.start + 1
+        if head.start == 0 or place == IN_PARAMS_OBJECT:
+            note_object(s, place, level.header, s.data + start, stop)
+    s.open = level.base
+    return 1
+
+
+cdef inline int close_object(Scan *s, Level *level, const uint8_t *stop) noexcept nogil:
+    """Completes an object, whose closing bracket is before `stop`."""
+    cdef Member *members = s.members + level.base
+    cdef size_t count = s.open - level.base
+    cdef size_t at
+    cdef bint by_model = level.follows and s.placed[level.model].start == count
+    cdef int order = PLACED
+    cdef Placed *head
+    if level.place != ELSEWHERE:
+        return close_special(s, level, stop)
+    if not by_model:
+        # Of what follows a model and ends before it, nothing is known.
+        order = IN_ORDER if level.in_order and not level.follows else sort_members(s, members, count)
+    if order == PLACED:
+        if s.placed_room - s.placed_used <= count and not grow_placed(s, count + 1, stop):
+            return 0
+        at = s.placed_used
+        head = s.placed + at
+        if by_model:
+            place_by_model(members, count, s.placed + level.model, head)
+        else:
+            place_by_records(s, members, count, head)
+            level.model = at if count <= MODEL_MEMBERS else 0
+        head.end = stop - s.data
+        head.edit = s.used
+        s.placed_used = at + count + 1
+        s.tape[level.header] = pack(OBJECT, at, place_of(s.tape[level.header]))
+    elif order == IN_ORDER:
+        drop_header(s, level.header)
+    else:
+        return 0
+    s.open = level.base
+    return 1
+
+
+cdef inline int put_member(Scan *s, const uint8_t *start, uint32_t name) noexcept nogil:
+    cdef Member *member
+    if s.open == s.members_room and not grow_members(s, start):
+        return 0
+    member = &s.members[s.open]
+    member.start = start - s.data
+    member.end = 0
+    member.edit = s.used
+    member.name = name
+    s.open += 1
     return 1
 
 
 cdef inline mi_status scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept nogil:
     """mi_scan_string, which PERF: is not called for a plain ASCII string."""
     cdef const uint8_t *stop = mi_skip_plain(p, end)
-    if stop != end and stop[0] == c'"':
+    if stop[0] == c'"' and stop != end:
         out.at = stop
         out.length = stop - p
         out.escaped = 0
@@ -387,82 +630,130 @@ cdef inline mi_status scan_string(const uint8_t *p, const uint8_t *end, mi_strin
     return mi_scan_string(p, end, out)
 
 
-cdef inline const uint8_t *scan_name(Scan *s, Level *level, size_t used, const uint8_t *p) noexcept nogil:
-    """A member name and its colon; p stands where the quote should. The name goes to entry `used`, for which there is
-    room. Answers where the value may begin, or NULL."""
+cdef inline const uint8_t *next_respelled(const uint8_t *p, const uint8_t *quote) noexcept nogil:
+    """The next escape with another canonical spelling, or quote. Short escapes are canonical, but for the slash."""
+    while p < quote:
+        if p[0] != c'\\':
+            p = <const uint8_t *>memchr(p, c'\\', quote - p)
+            if p == NULL:
+                return quote
+        if p[1] == c'u' or p[1] == c'/':
+            return p
+        p += 2
+    return quote
+
+
+cdef inline int put_escapes(Scan *s, const uint8_t *start, const uint8_t *quote) noexcept nogil:
+    start = next_respelled(start, quote)
+    return start == quote or put_edit(s, ESCAPES, start, quote)
+
+
+cdef inline const uint8_t *follow_model(Scan *s, const Level *level, const uint8_t *p) noexcept nogil:
+    """The end of a name that is the model's next one; or NULL."""
+    cdef const Placed *model = s.placed + level.model
+    cdef size_t index = s.open - level.base
+    if index == model.start:
+        return NULL
+    model += 1 + model[1 + index].index
+    if model.name == 0 or not mi_same_bytes(p, s.data + model.start, model.name, s.end):
+        return NULL
+    return p + model.name
+
+
+cdef inline bint is_ascending(const Scan *s, Level *level, const uint8_t *name, size_t length) noexcept nogil:
+    """Whether a plain name stands behind the one before it in canonical order, as far as that one is plain."""
+    cdef uint64_t before = level.prefix
+    cdef const Member *last
+    level.prefix = name_prefix(name, length, s.end)
+    if s.open == level.base or level.prefix > before:
+        return True
+    if level.prefix < before:
+        return False
+    last = &s.members[s.open - 1]
+    return not last.name & <uint32_t>ESCAPED_NAME and compare_names(s.data + last.start + 1, last.name - 2, name, length) < 0
+
+
+cdef inline const uint8_t *scan_name(Scan *s, Level *level, const uint8_t *p) noexcept nogil:
+    """A member name and its colon; p stands where the quote should. Answers where the value may begin, or NULL."""
     cdef mi_string name
     cdef mi_status status
-    cdef const uint8_t *end = s.end
-    cdef uint64_t entry
-    cdef size_t length
-    if level.guess:
-        entry = s.tape[level.guess]
-        length = length_of(entry)
-        if (
-            level.left
-            and used - level.open == level.guess - level.model
-            and kind_of(entry) == SPAN
-            and <size_t>(end - p) > length
-            and memcmp(p, s.data + place_of(entry), length) == 0
-        ):
-            s.tape[used] = pack(SPAN, length, p - s.data)
-            p += length
-            level.left -= 1
-            level.guess += 1
-            entry = s.tape[level.guess]
-            level.guess = place_of(entry) if kind_of(entry) >= ARRAY else level.guess + 1
-            if p[0] == c':':
-                return p + 1
-            return scan_colon(s, p)
-        level.guess = 0
-    if p == end:
-        fail(s, MI_END, p)
+    cdef const uint8_t *stop
+    if level.follows:
+        stop = follow_model(s, level, p)
+        if stop != NULL:
+            if not put_member(s, p, stop - p):
+                return NULL
+            return scan_colon(s, stop)
+        level.follows = False
+        level.in_order = s.open == level.base
+    if p[0] != c'"' or p == s.end:
+        fail(s, MI_END if p == s.end else F_NAME, p)
         return NULL
-    if p[0] != c'"':
-        fail(s, F_NAME, p)
-        return NULL
-    status = scan_string(p + 1, end, &name)
+    status = scan_string(p + 1, s.end, &name)
     if status != MI_OK:
         fail(s, status, name.at)
         return NULL
     if name.length > s.max_string:
         fail(s, F_STRING, p)
         return NULL
-    s.tape[used] = pack(ESCAPED if name.escaped else SPAN, name.at + 1 - p, p - s.data)
-    return scan_colon(s, name.at + 1)
+    stop = name.at + 1
+    if name.escaped:
+        level.in_order = False
+        if not put_member(s, p, <uint32_t>(stop - p) | <uint32_t>ESCAPED_NAME) or not put_escapes(s, p + 1, name.at):
+            return NULL
+    else:
+        level.in_order = level.in_order and is_ascending(s, level, p + 1, name.length)
+        if not put_member(s, p, stop - p):
+            return NULL
+    return scan_colon(s, stop)
 
 
 cdef inline const uint8_t *scan_colon(Scan *s, const uint8_t *p) noexcept nogil:
-    p = skip_space(p, s.end)
-    if p == s.end:
-        fail(s, MI_END, p)
-        return NULL
-    if p[0] != c':':
-        fail(s, F_COLON, p)
+    if p[0] <= 0x20:
+        p = cut_space(s, p)
+        if p == NULL:
+            return NULL
+    if p[0] != c':' or p == s.end:
+        fail(s, MI_END if p == s.end else F_COLON, p)
         return NULL
     return p + 1
 
 
-cdef inline const uint8_t *scan_plain_number(const uint8_t *p, const uint8_t *end) noexcept nogil:
-    """The end of a number without leading zero and exponent that is canonical as it stands; else NULL.
+cdef inline const uint8_t *scan_value_string(Scan *s, const uint8_t *p) noexcept nogil:
+    cdef mi_string string
+    cdef mi_status status = scan_string(p + 1, s.end, &string)
+    if status != MI_OK:
+        fail(s, status, string.at)
+        return NULL
+    if string.length > s.max_string:
+        fail(s, F_STRING, p)
+        return NULL
+    if string.escaped and not put_escapes(s, p + 1, string.at):
+        return NULL
+    return string.at + 1
 
-    PERF: most numbers are such. What is refused here is not refused by the grammar: mi_scan_number decides.
-    """
-    cdef const uint8_t *start = p
-    cdef const uint8_t *point
-    if p[0] == c'-':
-        p += 1
-    if p == end or p[0] < c'1' or p[0] > c'9':
+
+cdef inline const uint8_t *scan_value_number(Scan *s, const uint8_t *p) noexcept nogil:
+    cdef size_t canonical = 0
+    cdef const uint8_t *stop = mi_scan_short_number(p, s.end, &canonical)
+    if stop == NULL:
+        return scan_long_number(s, p)
+    if p + canonical != stop and not (
+        put_edit(s, CUT, p + canonical, stop) if canonical else put_edit(s, NUMBER, p, stop)
+    ):
         return NULL
-    p = mi_skip_digits(p, end)
-    if p != end and p[0] == c'.':
-        point = p
-        p = mi_skip_digits(p + 1, end)
-        if p == point + 1:
-            return NULL
-    if p[-1] == c'0' or p - start > MI_NUMBER_CHARS or (p != end and (p[0] | 0x20) == c'e'):
+    return stop
+
+
+cdef const uint8_t *scan_long_number(Scan *s, const uint8_t *p) noexcept nogil:
+    cdef mi_number number
+    cdef mi_status status = mi_scan_number(p, s.end, MI_READING, &number)
+    if status != MI_OK:
+        fail(s, status, number.at)
         return NULL
-    return p
+    if not is_canonical(&number) and not put_edit(s, NUMBER, p, number.at):
+        return NULL
+    return number.at
 
 
 cdef inline bint is_canonical(const mi_number *n) noexcept nogil:
@@ -493,135 +784,131 @@ cdef inline const uint8_t *scan_literal(Scan *s, const uint8_t *p, const char *t
     return NULL
 
 
+cdef inline const uint8_t *scan_word(Scan *s, const uint8_t *p) noexcept nogil:
+    if p[0] == c't':
+        return scan_literal(s, p, b"true", 4)
+    if p[0] == c'f':
+        return scan_literal(s, p, b"false", 5)
+    if p[0] == c'n':
+        return scan_literal(s, p, b"null", 4)
+    fail(s, MI_END if p == s.end else F_VALUE, p)
+    return NULL
+
+
 cdef int scan(Scan *s) noexcept nogil:
     """Validates the text and fills the tape. Answers 1, or 0 with `fault` and `at` set."""
-    cdef int depth = 0
-    if scan_values(s, &depth):
-        return 1
+    cdef Level *level
+    cdef size_t count
+    if scan_values(s):
+        return put_edit(s, NOTHING, s.end, s.end)
     # A parser that fills a dict meets a duplicate name before any later fault, so it has to be told first here too.
-    while depth > 0 and s.fault != F_DUPLICATE and s.fault != F_MEMORY:
-        if s.levels[depth].is_object:
-            order_members(s, &s.levels[depth])
-        depth -= 1
+    level = s.level
+    while level.closer and s.fault != F_DUPLICATE and s.fault != F_MEMORY:
+        if level.closer == c'}':
+            count = s.open - level.base
+            # The last one may be incomplete, its own value being what is wrong, or what that is in.
+            if count and s.members[s.open - 1].end == 0:
+                count -= 1
+            sort_members(s, s.members + level.base, count)
+            s.open = level.base
+        level -= 1
     return 0
 
 
-cdef int scan_values(Scan *s, int *open_levels) noexcept nogil:
-    cdef const uint8_t *p = s.data
+cdef int scan_values(Scan *s) noexcept nogil:
+    cdef const uint8_t *p = skip_space(s.data, s.end)
     cdef const uint8_t *start
     cdef const uint8_t *end = s.end
     cdef Level *level = &s.levels[0]
-    cdef int depth = 0
-    cdef size_t nodes = 0
-    cdef size_t used = 0
-    cdef int deepest = 0
-    cdef uint8_t c
-    cdef mi_string string
-    cdef mi_number number
-    cdef mi_status status
+    cdef Level *deepest = level + s.max_depth
+    cdef size_t nodes_left = s.max_nodes
+    cdef uint8_t closer
+    cdef size_t header = 0
+    cdef Place place
+    s.start = p - s.data
+    s.level = level
     while True:
-        p = skip_space(p, end)
-        if p == end:
-            return fail(s, MI_END, p)
-        nodes += 1
-        if nodes > s.max_nodes:
-            return fail(s, F_NODES, p)
-        if s.room - used < VALUE_ENTRIES:
-            s.used = used
-            if not grow_tape(s, VALUE_ENTRIES):
-                return 0
-        start = p
-        c = p[0]
-        if c == c'"':
-            status = scan_string(p + 1, end, &string)
-            if status != MI_OK:
-                return fail(s, status, string.at)
-            if string.length > s.max_string:
-                return fail(s, F_STRING, p)
-            p = string.at + 1
-            s.tape[used] = pack(ESCAPED if string.escaped else SPAN, p - start, start - s.data)
-            used += 1
-        elif c == c'-' or (c >= c'0' and c <= c'9'):
-            p = scan_plain_number(p, end)
-            if p != NULL:
-                s.tape[used] = pack(SPAN, p - start, start - s.data)
-            else:
-                status = mi_scan_number(start, end, MI_READING, &number)
-                if status != MI_OK:
-                    return fail(s, status, number.at)
-                p = number.at
-                s.tape[used] = pack(SPAN if is_canonical(&number) else NUMBER, p - start, start - s.data)
-            used += 1
-        elif c == c'{' or c == c'[':
-            if depth == s.max_depth:
-                return fail(s, F_DEPTH, p)
-            p = skip_space(p + 1, end)
-            if p == end:
-                return fail(s, MI_END, p)
-            if p[0] == c + 2:  # "}" and "]" both stand two behind their opening
-                s.tape[used] = pack(OBJECT if c == c'{' else ARRAY, 0, used + 1)
-                used += 1
-                p += 1
-            else:
-                depth += 1
-                open_levels[0] = depth
-                level = &s.levels[depth]
-                if depth > deepest:
-                    deepest = depth
-                    level.closed = 0
-                level.is_object = c == c'{'
-                level.count = 0
-                level.open = used
-                used += 1
-                if level.is_object:
-                    level.model = level.guess = level.closed
-                    if level.guess:
-                        level.left = length_of(s.tape[level.model])
-                        level.guess += 1
-                    p = scan_name(s, level, used, p)
-                    if p == NULL:
-                        return 0
-                    used += 1
-                continue
-        else:
-            if c == c't':
-                p = scan_literal(s, p, b"true", 4)
-            elif c == c'f':
-                p = scan_literal(s, p, b"false", 5)
-            elif c == c'n':
-                p = scan_literal(s, p, b"null", 4)
-            else:
-                return fail(s, F_VALUE, p)
+        # Here a value begins, or white space before it.
+        if p[0] <= 0x20:
+            p = cut_space(s, p)
             if p == NULL:
                 return 0
-            s.tape[used] = pack(SPAN, p - start, start - s.data)
-            used += 1
-        while True:  # after a value
-            p = skip_space(p, end)
-            if depth == 0:
-                return 1 if p == end else fail(s, F_TRAILING, p)
-            level.count += 1
-            if p == end:
-                return fail(s, MI_END, p)
-            c = p[0]
-            if c == c',':
-                p += 1
-                if level.is_object:
-                    p = scan_name(s, level, used, skip_space(p, end))
+        if nodes_left == 0:
+            return fail(s, MI_END if p == end else F_NODES, p)
+        nodes_left -= 1
+        if p[0] == c'"':
+            p = scan_value_string(s, p)
+        elif p[0] == c'-' or p[0] >= c'0' and p[0] <= c'9':
+            p = scan_value_number(s, p)
+        elif p[0] == c'{' or p[0] == c'[':
+            if level == deepest:
+                return fail(s, F_DEPTH, p)
+            start = p
+            closer = p[0] + 2  # "}" and "]" both stand two behind their opening
+            place = ELSEWHERE
+            header = s.used
+            if closer == c'}':
+                if level.place != ELSEWHERE:
+                    place = place_below(s, level)
+                if not put_edit(s, NOTHING, start, start):
+                    return 0
+            p += 1
+            if p[0] <= 0x20:
+                p = cut_space(s, p)
+                if p == NULL:
+                    return 0
+            if p[0] != closer:
+                level += 1
+                level.closer = closer
+                level.place = place
+                s.level = level
+                if closer == c'}':
+                    open_object(s, level, header)
+                    p = scan_name(s, level, p)
                     if p == NULL:
                         return 0
-                    used += 1
-                break
-            if c != (c'}' if level.is_object else c']'):
-                return fail(s, F_COMMA, p)
-            s.used = used
-            if not close_level(s, level):
-                return 0
-            used = s.used
+                elif p == end:
+                    return fail(s, MI_END, p)
+                continue
             p += 1
-            depth -= 1
-            open_levels[0] = depth
-            level = &s.levels[depth]
+            if closer == c'}':
+                if place != ELSEWHERE:
+                    note_object(s, place, header, start, p)
+                drop_header(s, header)
+        else:
+            p = scan_word(s, p)
+        if p == NULL:
+            return 0
+        while True:
+            # Here a value has ended.
+            if level.closer == c'}':
+                s.members[s.open - 1].end = p - s.data
+            elif level.closer == 0:
+                s.stop = p - s.data
+                p = skip_space(p, end)
+                return 1 if p == end else fail(s, F_TRAILING, p)
+            if p[0] <= 0x20:
+                p = cut_space(s, p)
+                if p == NULL:
+                    return 0
+            if p[0] == c',':
+                p += 1
+                if level.closer == c'}':
+                    if p[0] <= 0x20:
+                        p = cut_space(s, p)
+                        if p == NULL:
+                            return 0
+                    p = scan_name(s, level, p)
+                    if p == NULL:
+                        return 0
+                break
+            if p[0] != level.closer:
+                return fail(s, MI_END if p == end else F_COMMA, p)
+            p += 1
+            if level.closer == c'}' and not close_object(s, level, p):
+                return 0
+            level -= 1
+            s.level = level
 
 
 cdef object scan_error(const Scan *s):
@@ -657,9 +944,12 @@ cdef struct Writer:
     const uint8_t *data
     const uint8_t *end
     const uint64_t *tape
+    const Placed *placed
     uint8_t *chunk
     size_t used
     size_t room
+    size_t full_room    # of a chunk that is not in memory of the call
+    size_t direct       # bytes from which on a run is not copied
     size_t flushed
     size_t allowance
     PyObject *pieces    # a list, or NULL
@@ -668,8 +958,8 @@ cdef struct Writer:
     uint8_t first_bytes[FIRST_BYTES]
 
 
-cdef int flush(Writer *w) except -1:
-    w.flushed += w.used
+cdef int hash_bytes(Writer *w, const uint8_t *p, size_t length) except -1:
+    w.flushed += length
     if w.flushed > w.allowance:
         raise JsonParseError(
             JsonErrorKind.SIZE,
@@ -678,253 +968,163 @@ cdef int flush(Writer *w) except -1:
             w.allowance,
         )
     if w.pieces != NULL:
-        (<list>w.pieces).append(PyBytes_FromStringAndSize(<char *>w.chunk, w.used))
+        (<list>w.pieces).append(PyBytes_FromStringAndSize(<char *>p, length))
     elif w.sha != NULL:
-        (<object>w.sha).update(PyMemoryView_FromMemory(<char *>w.chunk, w.used, PyBUF_READ))
+        (<object>w.sha).update(PyMemoryView_FromMemory(<char *>p, length, PyBUF_READ))
     else:
         # Bytes are made faster than a view, where there are few.
         first = (
-            PyBytes_FromStringAndSize(<char *>w.chunk, w.used) if w.used <= FIRST_BYTES
-            else PyMemoryView_FromMemory(<char *>w.chunk, w.used, PyBUF_READ)
+            PyBytes_FromStringAndSize(<char *>p, length) if length <= FIRST_BYTES
+            else PyMemoryView_FromMemory(<char *>p, length, PyBUF_READ)
         )
         sha = sha256(first)
         Py_INCREF(sha)
         w.sha = <PyObject *>sha
+    return 0
+
+
+cdef int flush(Writer *w) except -1:
+    hash_bytes(w, w.chunk, w.used)
     w.used = 0
+    return 0
+
+
+cdef int make_room(Writer *w) except -1:
+    """Moves what is written to a chunk of full size, or flushes it."""
+    if w.room == w.full_room:
+        return flush(w)
+    w.chunk = <uint8_t *>PyMem_RawMalloc(w.full_room)
+    if w.chunk == NULL:
+        w.chunk = w.first_bytes
+        raise MemoryError
+    memcpy(w.chunk, w.first_bytes, w.used)
+    w.room = w.full_room
     return 0
 
 
 cdef int put_slowly(Writer *w, const uint8_t *p, size_t length) except -1:
     cdef size_t part
     while length:
-        part = w.room - w.used
-        if part == 0:
-            flush(w)
-            continue
-        if part > length:
-            part = length
-        memcpy(w.chunk + w.used, p, part)
-        w.used += part
+        if length >= w.direct:
+            if w.used:
+                flush(w)
+            part = length if length < w.full_room else w.full_room
+            hash_bytes(w, p, part)
+        else:
+            if w.used == w.room:
+                make_room(w)
+            part = w.room - w.used
+            if part > length:
+                part = length
+            memcpy(w.chunk + w.used, p, part)
+            w.used += part
         p += part
         length -= part
     return 0
 
 
 cdef inline int put(Writer *w, const uint8_t *p, size_t length) except -1:
-    if w.room - w.used < length:
+    # PERF: most runs are short, and a copy of fixed size needs no call. What it copies too much is overwritten.
+    if length <= SHORT_SPAN and w.room - w.used >= SHORT_SPAN and w.end - p >= SHORT_SPAN:
+        memcpy(w.chunk + w.used, p, SHORT_SPAN)
+    elif length >= w.direct or w.room - w.used < length:
         return put_slowly(w, p, length)
-    memcpy(w.chunk + w.used, p, length)
+    else:
+        memcpy(w.chunk + w.used, p, length)
     w.used += length
-    return 0
-
-
-cdef inline int put_span(Writer *w, uint8_t before, uint64_t entry, uint8_t after) except -1:
-    """A span between two bytes, each left out where it is 0."""
-    cdef const uint8_t *p = w.data + place_of(entry)
-    cdef size_t length = length_of(entry)
-    cdef uint8_t *out
-    # PERF: most spans are short, and a copy of fixed size needs no call. What it copies too much is overwritten.
-    if length <= SHORT_SPAN and w.room - w.used >= SHORT_SPAN + 2 and w.end - p >= SHORT_SPAN:
-        out = w.chunk + w.used
-        out[0] = before
-        out += before != 0
-        memcpy(out, p, SHORT_SPAN)
-        out += length
-        out[0] = after
-        out += after != 0
-        w.used = out - w.chunk
-        return 0
-    if before:
-        put_byte(w, before)
-    put(w, p, length)
-    if after:
-        put_byte(w, after)
     return 0
 
 
 cdef inline int put_byte(Writer *w, uint8_t c) except -1:
     if w.used == w.room:
-        flush(w)
+        make_room(w)
     w.chunk[w.used] = c
     w.used += 1
     return 0
 
 
-cdef int put_number(Writer *w, uint64_t entry) except -1:
+cdef int put_number(Writer *w, const uint8_t *p, size_t length) except -1:
     cdef mi_number number
-    cdef const uint8_t *p = w.data + place_of(entry)
-    if mi_scan_number(p, p + length_of(entry), MI_READING, &number) != MI_OK:
+    if mi_scan_number(p, p + length, MI_READING, &number) != MI_OK:
         return 0  # it was MI_OK in pass 1, and the text cannot have changed
-    return put(w, w.number, mi_canonical_number(&number, w.number))
+    return put_slowly(w, w.number, mi_canonical_number(&number, w.number))
 
 
-cdef inline const uint8_t *next_respelled(const uint8_t *p, const uint8_t *quote) noexcept:
-    """The next escape with another canonical spelling, or quote. Short escapes are canonical, but for the slash."""
-    while p < quote:
-        if p[0] != c'\\':
-            p = <const uint8_t *>memchr(p, c'\\', quote - p)
-            if p == NULL:
-                return quote
-        if p[1] == c'u' or p[1] == c'/':
-            return p
-        p += 2
-    return quote
-
-
-cdef int put_escaped(Writer *w, uint64_t entry) except -1:
-    cdef const uint8_t *p = w.data + place_of(entry) + 1
-    cdef const uint8_t *quote = p + length_of(entry) - 2
+cdef int put_respelled(Writer *w, const uint8_t *p, const uint8_t *stop) except -1:
+    """The inside of a string from an escape on; `stop` is not within another."""
     cdef const uint8_t *escape
     cdef uint8_t value[4]
     cdef uint8_t text[6]
     cdef size_t size
-    put_byte(w, c'"')
     while True:
-        escape = next_respelled(p, quote)
+        escape = next_respelled(p, stop)
         put(w, p, escape - p)
-        if escape == quote:
-            break
+        if escape == stop:
+            return 0
         # Of a surrogate pair this takes both halves; only a pair becomes four bytes.
         size = mi_unescape(escape, escape + (6 if escape[1] == c'u' else 2), value)
         p = escape + (2 if escape[1] != c'u' else 12 if size == 4 else 6)
         if value[0] < 0x80:
-            put(w, text, mi_put_escaped(value[0], text))
+            put_slowly(w, text, mi_put_escaped(value[0], text))
         else:
-            put(w, value, size)
-    put_byte(w, c'"')
-    return 0
+            put_slowly(w, value, size)
 
 
-cdef inline bint name_is(Writer *w, uint64_t entry, const char *name, size_t length) noexcept:
-    if kind_of(entry) == ESCAPED:
-        return escaped_name_is(w, entry, name, length)
-    return length_of(entry) - 2 == length and memcmp(w.data + place_of(entry) + 1, name, length) == 0
-
-
-cdef bint escaped_name_is(Writer *w, uint64_t entry, const char *name, size_t length) noexcept:
-    cdef uint8_t value[LEFT_OUT_TEXT]
-    cdef const uint8_t *p = w.data + place_of(entry) + 1
-    cdef size_t size = length_of(entry) - 2
-    return (
-        size <= LEFT_OUT_TEXT
-        and mi_unescape(p, p + size, value) == length
-        and memcmp(value, name, length) == 0
-    )
-
-
-cdef bint is_left_out(Writer *w, size_t at, Place place) noexcept:
-    """Whether the member whose name stands at `at` has no part in the digest."""
-    cdef uint64_t name = w.tape[at]
-    cdef uint64_t value
-    cdef size_t member
-    if place == IN_META:
-        return (
-            name_is(w, name, b"progressToken", 13)
-            or name_is(w, name, b"traceparent", 11)
-            or name_is(w, name, b"tracestate", 10)
-            or name_is(w, name, b"baggage", 7)
-        )
-    if name_is(w, name, b"inputResponses", 14) or name_is(w, name, b"requestState", 12):
-        return True
-    value = w.tape[at + 1]
-    if kind_of(value) < OBJECT or not name_is(w, name, b"_meta", 5):
-        return False
-    member = at + 2
-    for _ in range(length_of(value)):
-        if not is_left_out(w, member, IN_META):
-            return False
-        member = after(w, member + 1)
-    return True
-
-
-cdef inline size_t after(Writer *w, size_t at) noexcept:
-    """The entry after the value at `at`."""
-    cdef uint64_t entry = w.tape[at]
-    return place_of(entry) if kind_of(entry) >= ARRAY else at + 1
-
-
-cdef int put_object(Writer *w, size_t at, Place place) except -1:
-    cdef uint64_t entry = w.tape[at]
-    cdef size_t count = length_of(entry)
-    cdef const uint8_t *order = NULL
+cdef int put_object(Writer *w, const Placed *head) except -1:
+    cdef const Placed *member = head + 1
+    cdef const Placed *stop = member + head.start
     cdef uint8_t before = c'{'
-    cdef size_t name = at + 1
-    cdef uint64_t value
-    cdef size_t i
-    cdef uint32_t word
-    if kind_of(entry) == SORTED:
-        order = <const uint8_t *>(w.tape + place_of(entry) - (count + 1) // 2)
-    for i in range(count):
-        if order != NULL:
-            memcpy(&word, order + i * sizeof(word), sizeof(word))
-            name = word
-        if place == ANYWHERE or not is_left_out(w, name, place):
-            entry = w.tape[name]
-            if kind_of(entry) == SPAN:
-                put_span(w, before, entry, c':')
-            else:
-                put_byte(w, before)
-                put_escaped(w, entry)
-                put_byte(w, c':')
-            before = c','
-            value = w.tape[name + 1]
-            if kind_of(value) == SPAN:
-                put_span(w, 0, value, 0)
-            elif place == IN_PARAMS and name_is(w, entry, b"_meta", 5):
-                put_value(w, name + 1, IN_META)
-            else:
-                put_value(w, name + 1, ANYWHERE)
-        name = after(w, name + 1)
+    while member != stop:
+        put_byte(w, before)
+        before = c','
+        if place_of(w.tape[member.edit]) >= member.end:  # PERF: put_range does it too, but is called
+            put(w, w.data + member.start, member.end - member.start)
+        else:
+            put_range(w, member.edit, member.start, member.end)
+        member += 1
     if before == c'{':
         put_byte(w, before)
-    put_byte(w, c'}')
-    return 0
+    return put_byte(w, c'}')
 
 
-cdef int put_value(Writer *w, size_t at, Place place) except -1:
-    """Writes the value at `at`. The scan has counted the depth, so the recursion is bounded."""
-    cdef uint64_t entry = w.tape[at]
-    cdef uint32_t kind = kind_of(entry)
-    cdef uint64_t item
-    cdef uint8_t before = c'['
-    if kind == SPAN:
-        put_span(w, 0, entry, 0)
-    elif kind == NUMBER:
-        put_number(w, entry)
-    elif kind == ESCAPED:
-        put_escaped(w, entry)
-    elif kind == ARRAY:
+cdef int put_range(Writer *w, size_t at, size_t start, size_t end) except -1:
+    """Writes the text from `start` to `end`, of which the first edit is `at`, or behind it. The scan has counted the
+    depth, so the recursion is bounded."""
+    cdef uint64_t edit
+    cdef size_t place
+    cdef size_t length
+    cdef uint32_t kind
+    cdef const Placed *head
+    while True:
+        edit = w.tape[at]
         at += 1
-        for _ in range(length_of(entry)):
-            item = w.tape[at]
-            if kind_of(item) == SPAN:
-                put_span(w, before, item, 0)
-                at += 1
-            else:
-                put_byte(w, before)
-                put_value(w, at, ANYWHERE)
-                at = after(w, at)
-            before = c','
-        if before == c'[':
-            put_byte(w, before)
-        put_byte(w, c']')
-    else:
-        put_object(w, at, place)
-    return 0
+        place = place_of(edit)
+        if place >= end:
+            return put(w, w.data + start, end - start)
+        kind = kind_of(edit)
+        if kind == NOTHING:
+            continue
+        length = length_of(edit)
+        put(w, w.data + start, place - start)
+        if kind == OBJECT:
+            head = w.placed + length
+            put_object(w, head)
+            start = head.end
+            at = head.edit
+            continue
+        start = place + length
+        if kind == NUMBER:
+            put_number(w, w.data + place, length)
+        elif kind == ESCAPES:
+            put_respelled(w, w.data + place, w.data + start)
 
 
 # ---- both passes ----
 
-# What is written of a text.
-cdef enum Part:
-    WHOLE
-    PARAMS           # the text is a params object
-    MESSAGE_PARAMS   # the text is a message that may hold one
-
 
 cdef object run(
     object data,
-    Part part,
+    Place around,
     size_t max_depth,
     size_t max_nodes,
     size_t max_string,
@@ -932,7 +1132,7 @@ cdef object run(
     size_t max_canonical,
     size_t chunk,
 ):
-    """Canonical bytes of the text (WHOLE) or the parameter digest of the part named."""
+    """Canonical bytes of the text (ELSEWHERE), or the digest of the params that it is or holds."""
     cdef bytes text = text_bytes(data, max_size if max_size < INPUT_CEILING else INPUT_CEILING)
     cdef size_t size = PyBytes_GET_SIZE(text)
     cdef Scan s
@@ -942,81 +1142,89 @@ cdef object run(
     s.max_depth = <int>max_depth if max_depth < DEPTH_CEILING else DEPTH_CEILING
     s.max_nodes = max_nodes
     s.max_string = max_string
+    s.tape = s.first_tape
+    s.used = 0
+    s.room = FIRST_EDITS
+    s.members = s.first_members
+    s.open = 0
+    s.members_room = FIRST_MEMBERS
+    s.placed = s.first_placed
+    s.placed_used = 1
+    s.placed_room = FIRST_PLACED
     s.records = s.first_records
     s.records_room = FIRST_RECORDS
     s.arena = NULL
     s.arena_room = 0
-    s.tape = s.first_tape
-    s.used = 0
-    s.room = FIRST_ENTRIES
+    s.levels[0].closer = 0
+    s.levels[0].place = around
+    s.levels[0].model = 0
+    s.modelled = s.levels
+    s.params_stop = 0
+    s.names_params = False
+    s.empty_meta = False
     try:
         if size >= RELEASE:
-            # PERF: pages come dearer one growth at a time.
-            if not grow_tape(&s, size // 8):
-                raise MemoryError
             with nogil:
                 accepted = scan(&s)
         else:
             accepted = scan(&s)
         if not accepted:
             raise scan_error(&s)
-        # What sorting took is given back before the chunk is made.
-        free_sorting(&s)
-        return write(&s, part, max_canonical, chunk)
+        # What only the scan needs is given back before the chunk is made.
+        free_scanning(&s)
+        return write(&s, around, max_canonical, chunk)
     finally:
-        free_sorting(&s)
+        free_scanning(&s)
+        if s.placed != s.first_placed:
+            PyMem_RawFree(s.placed)
         if s.tape != s.first_tape:
             PyMem_RawFree(s.tape)
 
 
-cdef int free_sorting(Scan *s) noexcept:
+cdef int free_scanning(Scan *s) noexcept:
     PyMem_RawFree(s.arena)
     s.arena = NULL
     if s.records != s.first_records:
         PyMem_RawFree(s.records)
     s.records = s.first_records
+    if s.members != s.first_members:
+        PyMem_RawFree(s.members)
+    s.members = s.first_members
     return 0
 
 
-cdef object write(const Scan *s, Part part, size_t allowance, size_t chunk):
+cdef object write(const Scan *s, Place around, size_t allowance, size_t chunk):
     cdef Writer w
-    cdef size_t at = 0
-    cdef size_t name
-    cdef uint64_t entry = s.tape[0]
     cdef size_t twice = 2 * <size_t>(s.end - s.data)
-    cdef list pieces = [] if part == WHOLE else None
-    if part == MESSAGE_PARAMS and kind_of(entry) < OBJECT:
+    cdef list pieces = [] if around == ELSEWHERE else None
+    if around == AROUND_MESSAGE and s.data[s.start] != c'{':
         raise JsonParseError(JsonErrorKind.SYNTAX, "the message must be an object")
+    if around != ELSEWHERE and s.params_stop == 0:
+        if around == AROUND_MESSAGE and not s.names_params:
+            return sha256(b"{}").digest()
+        raise JsonParseError(JsonErrorKind.SYNTAX, "params must be an object")
     w.data = s.data
     w.end = s.end
     w.tape = s.tape
+    w.placed = s.placed
     w.used = 0
     w.flushed = 0
     w.allowance = allowance
-    w.pieces = <PyObject *>pieces if part == WHOLE else NULL
+    w.pieces = <PyObject *>pieces if around == ELSEWHERE else NULL
     w.sha = NULL
-    if part == MESSAGE_PARAMS:
-        name = 1
-        for _ in range(length_of(entry)):
-            if name_is(&w, s.tape[name], b"params", 6):
-                at = name + 1
-                break
-            name = after(&w, name + 1)
-        else:
-            return sha256(b"{}").digest()
-    if part != WHOLE and kind_of(s.tape[at]) < OBJECT:
-        raise JsonParseError(JsonErrorKind.SYNTAX, "params must be an object")
     # Canonical text is at most twice as long as the text: "10" becomes "1E+1".
-    w.room = chunk if chunk < twice else twice
-    w.chunk = &w.first_bytes[0]
-    if w.room > FIRST_BYTES:
-        w.chunk = <uint8_t *>PyMem_RawMalloc(w.room)
-        if w.chunk == NULL:
-            raise MemoryError
+    w.full_room = chunk if chunk < twice else twice
+    w.room = FIRST_BYTES if FIRST_BYTES < w.full_room else w.full_room
+    w.chunk = w.first_bytes
+    w.direct = chunk // 2 if chunk > 1 else 1
     try:
-        put_value(&w, at, IN_PARAMS if part != WHOLE else ANYWHERE)
-        flush(&w)
-        if part == WHOLE:
+        if around == ELSEWHERE:
+            put_range(&w, 0, s.start, s.stop)
+        else:
+            put_range(&w, s.params_edit, s.params_start, s.params_stop)
+        if w.used or w.flushed == 0:
+            flush(&w)
+        if around == ELSEWHERE:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return (<object>w.sha).digest()
     finally:
@@ -1026,17 +1234,17 @@ cdef object write(const Scan *s, Part part, size_t allowance, size_t chunk):
 
 
 def canonical_raw(data, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, size_t max_canonical):
-    return run(data, WHOLE, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
+    return run(data, ELSEWHERE, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
 
 
 def params_digest(params, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, size_t max_canonical):
-    return run(params, PARAMS, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
+    return run(params, AROUND_PARAMS, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
 
 
 def message_digest(
     message, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, size_t max_canonical
 ):
-    return run(message, MESSAGE_PARAMS, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
+    return run(message, AROUND_MESSAGE, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
 
 
 def tree_digest(params, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_canonical):
@@ -1050,5 +1258,5 @@ def _in_chunks(data, size_t chunk, bint params):
     """For tests: ``canonical_raw``, or ``params_digest``, by the widest limits and with chunks of `chunk` bytes."""
     if chunk == 0:
         raise ValueError("chunk must be positive")
-    return run(data, PARAMS if params else WHOLE, DEPTH_CEILING, 1_000_000, INPUT_CEILING, INPUT_CEILING,
+    return run(data, AROUND_PARAMS if params else ELSEWHERE, DEPTH_CEILING, 1_000_000, INPUT_CEILING, INPUT_CEILING,
                INPUT_CEILING, chunk)

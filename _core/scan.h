@@ -470,7 +470,7 @@ static inline uint64_t mi_digit_values(const uint8_t *p) {
 }
 
 /* How many of the first of eight values are digits: a byte above 9, or with its top bit, ends them. */
-static inline int mi_count_digits(uint64_t values) {
+static inline int mi_leading_digits(uint64_t values) {
     uint64_t others = ((values + UINT64_C(0x7676767676767676)) | values) & UINT64_C(0x8080808080808080);
     return others ? __builtin_ctzll(others) >> 3 : 8;
 }
@@ -490,20 +490,20 @@ static inline const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *en
     int count, more = 0;
     if (end - p < 25) return NULL; /* two words, a point, and a third */
     values = mi_digit_values(p);
-    count = mi_count_digits(values);
+    count = mi_leading_digits(values);
     if (count == 0 || (count > 1 && *p == '0')) return NULL;
     number = mi_join_digits(values, count);
     p += count;
     if (count == 8) {
         values = mi_digit_values(p);
-        more = mi_count_digits(values);
+        more = mi_leading_digits(values);
         if (more) number = number * powers[more] + mi_join_digits(values, more);
         if (more == 8) return NULL;
         p += more;
     }
     if (*p == '.') {
         values = mi_digit_values(++p);
-        count = mi_count_digits(values);
+        count = mi_leading_digits(values);
         if (count == 0 || (more && count + more > 10)) return NULL;
         number = number * powers[count] + mi_join_digits(values, count);
         p += count;
@@ -896,6 +896,83 @@ static inline uint64_t mi_first_bytes(const uint8_t *p, size_t size) {
     }
     for (i = 0; i < size; i++) value |= (uint64_t)p[i] << 8 * (7 - i);
     return value;
+/* Which of the 16 bytes at p are no digits: bit 0 is the first. */
+static inline uint32_t mi_no_digits(const uint8_t *p) {
+#if defined(__SSE2__)
+    const __m128i zero = _mm_set1_epi8('0'), nine = _mm_set1_epi8(9);
+    __m128i value = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)p), zero);
+    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(value, nine), value)) ^ 0xFFFF;
+#else
+    uint32_t mask = 0;
+    int i;
+    for (i = 0; i < 16; i++) mask |= (uint32_t)((uint8_t)(p[i] - '0') > 9) << i;
+    return mask;
+#endif
+}
+
+/* Most numbers at one look. p stands at the minus or the first digit. Answers the first byte after the token, or NULL
+ * where mi_scan_number has to decide: the number is not well formed, near the end of the input, longer than 31
+ * characters, or its exponent than three digits. `canonical` becomes how many of its characters, from the first on, are
+ * its canonical form: all of them, fewer where zeros at the end of the fraction go, or 0 where it is to be rewritten. */
+static inline const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_t *end, size_t *canonical) {
+    int negative = *p == '-';
+    const uint8_t *digits = p + negative;
+    const uint8_t *at, *last;
+    uint32_t stops;
+    if (end - p < 16) return NULL;
+    stops = mi_no_digits(p) & ~(uint32_t)negative;
+    if (end - p >= 32) stops |= mi_no_digits(p + 16) << 16;
+    if (!stops) return NULL;
+    at = last = p + __builtin_ctz(stops);
+    if (at == digits || (*digits == '0' && at != digits + 1)) return NULL;
+    stops &= stops - 1;
+    if (*at == '.') {
+        const uint8_t *fraction = at + 1;
+        if (!stops) return NULL;
+        at = last = p + __builtin_ctz(stops);
+        if (at == fraction) return NULL;
+        stops &= stops - 1;
+        if ((*at | 0x20) != 'e') {
+            while (last[-1] == '0') last--;
+            if (last != fraction) {
+                /* Below 1e-6 it is written with an exponent. */
+                int tiny = *digits == '0' && last - fraction > 6 && memcmp(fraction, "000000", 6) == 0;
+                *canonical = tiny ? 0 : (size_t)(last - p);
+                return at;
+            }
+            last = fraction - 1;
+        }
+    }
+    if ((*at | 0x20) == 'e') {
+        const uint8_t *exponent = at + 1;
+        if (!stops) return NULL;
+        at = p + __builtin_ctz(stops);
+        if (at == exponent && (*at == '+' || *at == '-')) {
+            stops &= stops - 1;
+            if (!stops) return NULL;
+            exponent++;
+            at = p + __builtin_ctz(stops);
+        }
+        if (at == exponent || at - exponent > 3) return NULL;
+        *canonical = 0;
+        return at;
+    }
+    if (last[-1] != '0') *canonical = (size_t)(last - p);
+    else *canonical = last == digits + 1 && !negative; /* a zero; else "10" becomes "1E+1", and "-0" becomes "0" */
+    return at;
+}
+
+/* ---- bytes ---- */
+
+/* Whether `size` bytes at a, and at b before it, are the same; up to `end` they may be read. */
+static inline int mi_same_bytes(const uint8_t *a, const uint8_t *b, size_t size, const uint8_t *end) {
+#if defined(__SSE2__)
+    if (size <= 16 && end - a >= 16) {
+        __m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)b));
+        return (((uint32_t)_mm_movemask_epi8(same) ^ 0xFFFF) & ((1u << size) - 1)) == 0;
+    }
+#endif
+    return size <= (size_t)(end - a) && memcmp(a, b, size) == 0;
 }
 
 #endif

@@ -68,3 +68,5 @@ cdef extern from "scan.h" nogil:
     void mi_put_digits(uint64_t value, uint32_t count, uint8_t *out) noexcept
     int mi_copy_plain_number(const uint8_t *p, size_t size, uint8_t *out) noexcept
     uint64_t mi_first_bytes(const uint8_t *p, size_t size) noexcept
+    const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_t *end, size_t *canonical) noexcept
+    bint mi_same_bytes(const uint8_t *a, const uint8_t *b, size_t size, const uint8_t *end) noexcept
