@@ -896,6 +896,8 @@ static inline uint64_t mi_first_bytes(const uint8_t *p, size_t size) {
     }
     for (i = 0; i < size; i++) value |= (uint64_t)p[i] << 8 * (7 - i);
     return value;
+}
+
 /* Which of the 16 bytes at p are no digits: bit 0 is the first. */
 static inline uint32_t mi_no_digits(const uint8_t *p) {
 #if defined(__SSE2__)
