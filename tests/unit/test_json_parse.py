@@ -128,7 +128,8 @@ def test_strings_of_every_width(widest: str) -> None:
                 assert read == value
                 assert read.isascii() == value.isascii()
                 assert read.encode("utf-16-le") == value.encode("utf-16-le")
-                assert sys.getsizeof(read) == sys.getsizeof("".join(list(value)))  # as narrow as it can be
+                if len(value) > 1:  # CPython shares the others, with what else it keeps of them
+                    assert sys.getsizeof(read) == sys.getsizeof("".join(list(value)))  # as narrow as it can be
 
 
 def test_objects_of_very_different_sizes_stand_beside_one_another() -> None:
