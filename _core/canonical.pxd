@@ -1,5 +1,5 @@
 # What the digest uses of canonical.pyx, and the names that both leave out.
-from libc.stddef cimport size_t
+from mcpinput._core.limits cimport Bounds
 
 
 # Whose members are written, and so which of them have no part in the parameter digest.
@@ -10,6 +10,4 @@ cdef enum Place:
 
 
 # Canonical form v1 of a tree, or of what the digest takes of it where `place` is IN_PARAMS.
-cdef bytes canonical_tree(
-    object value, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, bint floats, Place place
-)
+cdef bytes canonical_tree(object value, Bounds limits, bint floats, Place place)

@@ -22,11 +22,13 @@ from mcpinput._core.dump cimport (
     Writer, close_container, count_node, decimal_text, equal_names_error, key_error, make_room, number_text,
     open_container, put_text, resolved, write, written
 )
+from mcpinput._core.limits cimport Bounds
 from mcpinput._core.scan cimport (
     MI_NUMBER_DIGITS, MI_NUMBER_TEXT, MI_OK, MI_WRITING, mi_canonical_number, mi_copy_plain_number, mi_count_digits,
     mi_first_bytes, mi_number, mi_put_digits, mi_scan_number
 )
 
+from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonTypeError
 
 
@@ -422,9 +424,7 @@ cdef int put_object(Writer *w, PyObject *mapping) except -1:
 
 # ---- the module ----
 
-cdef bytes canonical_tree(
-    object value, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, bint floats, Place place
-):
+cdef bytes canonical_tree(object value, Bounds limits, bint floats, Place place):
     cdef Sorter s
     s.w.put_object = put_object
     s.w.put_number = put_number
@@ -434,17 +434,44 @@ cdef bytes canonical_tree(
     s.count = 0
     s.capacity = FIRST_MEMBERS
     try:
-        return written(&s.w, value, max_depth, max_nodes, max_string, max_size)
+        return written(&s.w, value, limits, limits.max_canonical)
     finally:
         if s.members != s.first_members:
             free(s.members)
 
 
-def canonical_bytes(value, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, bint floats):
-    return canonical_tree(value, max_depth, max_nodes, max_string, max_size, floats, ANYWHERE)
+cdef Bounds DEFAULT = Limits()
+
+
+def canonical_bytes(value, *, floats="refuse", Bounds limits not None=DEFAULT):
+    """Canonical form v1 of a tree: equal bytes if and only if the trees are numerically equal.
+
+    It is RFC 8785 (no white space, members sorted by UTF-16 code units, its string escapes) in everything but numbers,
+    which are exact: trailing zeros stripped, in the text form of ``decimal.Decimal``.
+
+    Args:
+        value: The tree. It takes what ``dump`` takes.
+        floats: ``"refuse"`` them, since ``0.1`` is not ``Decimal("0.1")``, or take the decimal of their ``"repr"``.
+        limits: ``depth``, ``nodes``, ``string_bytes`` and ``canonical_bytes`` apply.
+
+    Raises:
+        JsonWriteError, JsonTypeError: As ``dump``; a float under ``"refuse"`` is a JsonTypeError.
+    """
+    if floats not in ("refuse", "repr"):
+        raise ValueError('floats must be "refuse" or "repr"')
+    return canonical_tree(value, limits, floats == "repr", ANYWHERE)
 
 
 def canonical_number(x):
+    """Text of a number in canonical form v1: ``100`` is ``"1E+2"``, ``Decimal("1.50")`` is ``"1.5"``.
+
+    Args:
+        x: An int (no bool), Decimal or float.
+
+    Raises:
+        JsonWriteError: Not finite, or over 1,024 significant digits, or an adjusted exponent beyond ±10,000.
+        JsonTypeError: No number; a bool is none.
+    """
     cdef uint8_t text[MI_NUMBER_TEXT]
     cdef uint8_t out[MI_NUMBER_TEXT]
     if x is True or x is False:

@@ -27,6 +27,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
+from mcpinput._core.limits cimport Bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
     MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number, mi_put_escaped,
@@ -34,14 +35,15 @@ from mcpinput._core.scan cimport (
     mi_unescape
 )
 
+from collections.abc import Mapping
 from hashlib import sha256
 
+from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonParseError
 
 
 cdef enum:
     DEPTH_CEILING = 256           # room in Scan.levels, and bound of the recursion in pass 2
-    INPUT_CEILING = 0x0FFFFFFF    # lengths on the tape have 28 bits
     CHUNK = 1 << 20
     RELEASE = 256 << 10           # input from which on the lock is given up for pass 1
     SORT_RUN = 16                 # members up to which insertion sort is the faster one
@@ -1122,26 +1124,17 @@ cdef int put_range(Writer *w, size_t at, size_t start, size_t end) except -1:
 # ---- both passes ----
 
 
-cdef object run(
-    object data,
-    Place around,
-    size_t max_depth,
-    size_t max_nodes,
-    size_t max_string,
-    size_t max_size,
-    size_t max_canonical,
-    size_t chunk,
-):
+cdef object run(object data, Place around, Bounds limits, size_t chunk):
     """Canonical bytes of the text (ELSEWHERE), or the digest of the params that it is or holds."""
-    cdef bytes text = text_bytes(data, max_size if max_size < INPUT_CEILING else INPUT_CEILING)
+    cdef bytes text = text_bytes(data, limits.max_body)
     cdef size_t size = PyBytes_GET_SIZE(text)
     cdef Scan s
     cdef int accepted
     s.data = <const uint8_t *>PyBytes_AS_STRING(text)
     s.end = s.data + size
-    s.max_depth = <int>max_depth if max_depth < DEPTH_CEILING else DEPTH_CEILING
-    s.max_nodes = max_nodes
-    s.max_string = max_string
+    s.max_depth = <int>limits.max_depth
+    s.max_nodes = limits.max_nodes
+    s.max_string = limits.max_string
     s.tape = s.first_tape
     s.used = 0
     s.room = FIRST_EDITS
@@ -1172,7 +1165,7 @@ cdef object run(
             raise scan_error(&s)
         # What only the scan needs is given back before the chunk is made.
         free_scanning(&s)
-        return write(&s, around, max_canonical, chunk)
+        return write(&s, around, limits.max_canonical, chunk)
     finally:
         free_scanning(&s)
         if s.placed != s.first_placed:
@@ -1233,30 +1226,54 @@ cdef object write(const Scan *s, Place around, size_t allowance, size_t chunk):
             PyMem_RawFree(w.chunk)
 
 
-def canonical_raw(data, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, size_t max_canonical):
-    return run(data, ELSEWHERE, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
+cdef Bounds DEFAULT = Limits()
 
 
-def params_digest(params, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, size_t max_canonical):
-    return run(params, AROUND_PARAMS, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
+def canonical_raw(data, *, Bounds limits not None=DEFAULT):
+    """Canonical form v1 of a JSON text: ``canonical_bytes(parse(data))`` without the tree.
+
+    Raises:
+        JsonParseError: As ``parse``, or the canonical text is over ``limits.canonical_bytes``.
+    """
+    return run(data, ELSEWHERE, limits, CHUNK)
 
 
-def message_digest(
-    message, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, size_t max_canonical
-):
-    return run(message, AROUND_MESSAGE, max_depth, max_nodes, max_string, max_size, max_canonical, CHUNK)
+def parameter_digest(params, *, Bounds limits not None=DEFAULT):
+    """SHA-256 over canonical form v1 of the stable members of a request's ``params``.
+
+    Left out, at the top level only: ``inputResponses``, ``requestState``, and of ``_meta`` the members
+    ``progressToken``, ``traceparent``, ``tracestate`` and ``baggage``. A ``_meta`` that is empty, or empty then, counts
+    as absent.
+
+    Args:
+        params: Raw bytes of the JSON-RPC ``params`` object, or the mapping that ``parse`` makes of them.
+        limits: As ``parse``, and ``canonical_bytes``.
+
+    Returns:
+        32 bytes, the same for both kinds of argument.
+
+    Raises:
+        JsonParseError: The bytes are not acceptable JSON, or no object.
+        JsonWriteError: The mapping cannot be written in canonical form.
+    """
+    if not isinstance(params, bytes) and isinstance(params, Mapping):
+        tree = params if isinstance(params, dict) else dict(params)
+        return sha256(canonical_tree(tree, limits, False, IN_PARAMS)).digest()
+    return run(params, AROUND_PARAMS, limits, CHUNK)
 
 
-def tree_digest(params, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_canonical):
-    cdef object tree = params if isinstance(params, dict) else dict(params)
-    return sha256(
-        canonical_tree(tree, max_depth, max_nodes, max_string, max_canonical, False, IN_PARAMS)
-    ).digest()
+def message_digest(message, *, Bounds limits not None=DEFAULT):
+    """parameter_digest of the raw bytes of a whole JSON-RPC message: of its top-level member ``params``, the name
+    compared unescaped; of an empty object where there is none. Raises JsonParseError."""
+    return run(message, AROUND_MESSAGE, limits, CHUNK)
+
+
+cdef Bounds WIDEST = Limits(body_bytes=16 * 1024 * 1024)
 
 
 def _in_chunks(data, size_t chunk, bint params):
-    """For tests: ``canonical_raw``, or ``params_digest``, by the widest limits and with chunks of `chunk` bytes."""
+    """For tests: ``canonical_raw``, or ``parameter_digest`` of bytes, by the widest limits and with chunks of `chunk`
+    bytes."""
     if chunk == 0:
         raise ValueError("chunk must be positive")
-    return run(data, AROUND_PARAMS if params else ELSEWHERE, DEPTH_CEILING, 1_000_000, INPUT_CEILING, INPUT_CEILING,
-               INPUT_CEILING, chunk)
+    return run(data, AROUND_PARAMS if params else ELSEWHERE, WIDEST, chunk)

@@ -4,6 +4,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
 
 from mcpinput._core.buf cimport Buf
+from mcpinput._core.limits cimport Bounds
 
 
 cdef enum:
@@ -33,7 +34,7 @@ cdef object key_error(object name)
 cdef object equal_names_error()
 
 # Writes a tree, in full or not at all; the three functions of the writer have to be set.
-cdef bytes written(Writer *w, object value, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size)
+cdef bytes written(Writer *w, object value, Bounds limits, size_t max_size)
 
 # Counts and writes one value with a comma behind it.
 cdef int write(Writer *w, PyObject *value) except -1

@@ -19,6 +19,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset, strlen
 
 from mcpinput._core.buf cimport BUF_FULL, BUF_MEMORY, buf_free, buf_grow, buf_init, buf_need, buf_take
+from mcpinput._core.limits cimport Bounds
 from mcpinput._core.scan cimport (
     MI_EXPONENT, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE, MI_OK, MI_WRITING, mi_canonical_number,
     mi_copy_plain_number, mi_copy_verbatim, mi_count_digits, mi_number, mi_put_digits, mi_put_text1, mi_put_text2,
@@ -30,6 +31,7 @@ import sys
 from collections import OrderedDict
 from enum import Enum
 
+from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonTypeError, JsonWriteError
 
 
@@ -675,12 +677,12 @@ cdef int refuse_equal_names(list members) except -1:
     return 0
 
 
-cdef bytes written(Writer *w, object value, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size):
+cdef bytes written(Writer *w, object value, Bounds limits, size_t max_size):
     cdef uint8_t first[FIRST_BYTES]
     cdef bint collecting
-    w.max_depth = max_depth if max_depth < DEPTH_CEILING else DEPTH_CEILING
-    w.max_nodes = max_nodes
-    w.max_string = max_string
+    w.max_depth = limits.max_depth
+    w.max_nodes = limits.max_nodes
+    w.max_string = limits.max_string
     w.depth = 0
     w.nodes = 0
     w.copying = False
@@ -704,8 +706,27 @@ cdef bytes written(Writer *w, object value, size_t max_depth, size_t max_nodes, 
         buf_free(&w.out)
 
 
-def dump(value, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size):
+cdef Bounds DEFAULT = Limits()
+
+
+def dump(value, *, Bounds limits not None=DEFAULT):
+    """Writes one value as compact JSON on one line, members in their own order.
+
+    Takes what ``parse`` makes, with subclasses, tuples, finite floats (as the decimal of their shortest repr), enums by
+    value, dataclasses and msgspec Structs (as objects).
+
+    Args:
+        value: The value. Nothing is written unless all of it can be.
+        limits: ``depth``, ``nodes``, ``string_bytes`` and ``response_bytes`` apply.
+
+    Returns:
+        UTF-8 bytes, at most ``limits.response_bytes``.
+
+    Raises:
+        JsonWriteError: NaN, an infinity, a lone surrogate, a cycle, or over a limit.
+        JsonTypeError: A type, or a key, that JSON has no form for.
+    """
     cdef Writer w
     w.put_object = write_object
     w.put_number = NULL
-    return written(&w, value, max_depth, max_nodes, max_string, max_size)
+    return written(&w, value, limits, limits.max_response)

@@ -20,6 +20,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset, strlen
 
+from mcpinput._core.limits cimport Bounds
 from mcpinput._core.scan cimport (
     MI_CONTROL, MI_END, MI_ESCAPE, MI_EXPONENT, MI_NUMBER_CHARS, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE,
     MI_NUMBER_TEXT, MI_NUMBER_WORDS, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING,
@@ -30,6 +31,7 @@ from mcpinput._core.scan cimport (
 import decimal
 import sys
 
+from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonParseError
 
 
@@ -76,7 +78,7 @@ cdef extern from *:
 
 
 cdef enum:
-    DEPTH_CEILING = 256      # of Limits.depth: sizes the frames
+    DEPTH_CEILING = 256      # Limits.depth is never above: sizes the frames
     INT64_DIGITS = 18        # any number of so many digits fits an int64
     KEPT_BITS = 9
     FOLLOWING = 4            # a power of two
@@ -87,6 +89,7 @@ cdef enum:
     LONG_TEXT = 1024 * 1024  # a text longer than this gives up the interpreter lock every TURN bytes
     TURN = 256 * 1024
 
+cdef Bounds DEFAULT = Limits()
 cdef object int_from_bytes = int.from_bytes
 cdef object Decimal = decimal.Decimal
 cdef object Context = decimal.Context
@@ -702,8 +705,8 @@ cdef PyObject *read_document(Reader *r) except NULL:
             frame -= 1
 
 
-cdef object read(object data, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size, mi_rules rules):
-    cdef bytes text = text_bytes(data, max_size)
+cdef object read(object data, Bounds limits, mi_rules rules):
+    cdef bytes text = text_bytes(data, limits.max_body)
     cdef Reader r
     cdef PyObject *value
     cdef object result
@@ -711,9 +714,9 @@ cdef object read(object data, size_t max_depth, size_t max_nodes, size_t max_str
     r.start = <const uint8_t *>PyBytes_AS_STRING(text)
     r.end = r.start + PyBytes_GET_SIZE(text)
     r.rules = rules
-    r.max_depth = max_depth if max_depth < DEPTH_CEILING else DEPTH_CEILING
-    r.max_nodes = max_nodes
-    r.max_string = max_string
+    r.max_depth = limits.max_depth
+    r.max_nodes = limits.max_nodes
+    r.max_string = limits.max_string
     r.items = r.first_items
     r.item_count = 0
     r.item_capacity = FIRST_ITEMS
@@ -745,9 +748,25 @@ cdef object read(object data, size_t max_depth, size_t max_nodes, size_t max_str
             PyMem_RawFree(r.items)
 
 
-def parse(data, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size):
-    return read(data, max_depth, max_nodes, max_string, max_size, MI_READING)
+def parse(data, *, Bounds limits not None=DEFAULT):
+    """Reads one JSON text (RFC 8259, strictly).
+
+    Args:
+        data: UTF-8 bytes, in any object with the buffer protocol.
+        limits: ``depth``, ``nodes``, ``string_bytes`` and ``body_bytes`` apply.
+
+    Returns:
+        A tree of dict, list, str, int, :class:`decimal.Decimal`, bool and None. An integer token becomes an int, every
+        other number a Decimal with its scale kept.
+
+    Raises:
+        JsonParseError: Not strict JSON, or over a limit; says what, where, and which limit.
+        TypeError: ``data`` is a str or has no buffer.
+    """
+    return read(data, limits, MI_READING)
 
 
-def parse_state(data, size_t max_depth, size_t max_nodes, size_t max_string, size_t max_size):
-    return read(data, max_depth, max_nodes, max_string, max_size, MI_WRITING)
+def parse_state(data, *, Bounds limits not None=DEFAULT):
+    """Reads canonical text by the writing limits. An integral number whose plain text, sign included, has at most 1,024
+    characters becomes an int, any other the canonical Decimal. Raises JsonParseError."""
+    return read(data, limits, MI_WRITING)

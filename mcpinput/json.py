@@ -8,22 +8,19 @@ to IEEE doubles.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as fields_of
+from dataclasses import is_dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from mcpinput._core import canonical as _canonical
-from mcpinput._core import digest as _digest
-from mcpinput._core import dump as _dump
-from mcpinput._core import parse as _parse
+from mcpinput._core.canonical import canonical_bytes, canonical_number
+from mcpinput._core.digest import canonical_raw, parameter_digest
+from mcpinput._core.dump import dump
+from mcpinput._core.limits import Limits
+from mcpinput._core.parse import parse
 from mcpinput.errors import JsonErrorKind, JsonWriteError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 __all__ = [
     "JsonValue",
@@ -39,158 +36,6 @@ __all__ = [
 
 JsonValue: TypeAlias = "dict[str, Any] | list[Any] | str | int | Decimal | bool | None"
 """What :func:`parse` makes."""
-
-MAXIMUM_DEPTH: Final = 256
-MAXIMUM_NODES: Final = 1_000_000
-MAXIMUM_STRING_BYTES: Final = 8 * 1024 * 1024
-MAXIMUM_BODY_BYTES: Final = 16 * 1024 * 1024
-MAXIMUM_CANONICAL_BYTES: Final = 32 * 1024 * 1024
-MAXIMUM_RESPONSE_BYTES: Final = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on what is read and written. Those on numbers are fixed: 1,024 characters or digits, exponent ±10,000.
-
-    Attributes:
-        depth: Arrays and objects inside one another, at most 256.
-        nodes: Values in one document, containers included, at most 1,000,000.
-        string_bytes: UTF-8 bytes of one string or member name once unescaped, at most 8 MiB.
-        body_bytes: Bytes of one text that is parsed: 10 MiB, at most 16 MiB.
-        canonical_bytes: Bytes of one canonical text, at most 32 MiB (spelling can grow, at worst double).
-        response_bytes: Bytes of one text that is written: 4 MiB, at most 64 MiB.
-
-    Raises:
-        TypeError: A limit is no int.
-        ValueError: A limit is not positive, or above its maximum.
-    """
-
-    depth: int = MAXIMUM_DEPTH
-    nodes: int = MAXIMUM_NODES
-    string_bytes: int = MAXIMUM_STRING_BYTES
-    body_bytes: int = 10 * 1024 * 1024
-    canonical_bytes: int = MAXIMUM_CANONICAL_BYTES
-    response_bytes: int = 4 * 1024 * 1024
-
-    def __post_init__(self) -> None:
-        for name, maximum in _MAXIMA.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"limit {name} must be an int, not {type(value).__name__}")
-            if not 1 <= value <= maximum:
-                raise ValueError(f"limit {name} must be from 1 to {maximum}")
-
-
-_MAXIMA: Final = {
-    "depth": MAXIMUM_DEPTH,
-    "nodes": MAXIMUM_NODES,
-    "string_bytes": MAXIMUM_STRING_BYTES,
-    "body_bytes": MAXIMUM_BODY_BYTES,
-    "canonical_bytes": MAXIMUM_CANONICAL_BYTES,
-    "response_bytes": MAXIMUM_RESPONSE_BYTES,
-}
-_DEFAULT: Final = Limits()
-
-
-def parse(data: Buffer, *, limits: Limits = _DEFAULT) -> JsonValue:
-    """Reads one JSON text.
-
-    Args:
-        data: UTF-8 bytes, in any object with the buffer protocol.
-        limits: ``depth``, ``nodes``, ``string_bytes`` and ``body_bytes`` apply.
-
-    Raises:
-        JsonParseError: Not strict JSON, or over a limit; says what, where, and which limit.
-        TypeError: ``data`` is a str or has no buffer.
-    """
-    # PERF: cast() would be a call.
-    value: JsonValue = _parse.parse(data, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes)
-    return value
-
-
-def dump(value: object, *, limits: Limits = _DEFAULT) -> bytes:
-    """Writes one value as compact JSON on one line, members in their own order.
-
-    Takes what :func:`parse` makes, with subclasses, tuples, finite floats (as the decimal of their shortest repr),
-    enums by value, dataclasses and msgspec Structs (as objects).
-
-    Args:
-        value: The value. Nothing is written unless all of it can be.
-        limits: ``depth``, ``nodes``, ``string_bytes`` and ``response_bytes`` apply.
-
-    Raises:
-        JsonWriteError: NaN, an infinity, a lone surrogate, a cycle, or over a limit.
-        JsonTypeError: A type, or a key, that JSON has no form for.
-    """
-    return _dump.dump(value, limits.depth, limits.nodes, limits.string_bytes, limits.response_bytes)
-
-
-def canonical_bytes(value: object, *, floats: Literal["refuse", "repr"] = "refuse", limits: Limits = _DEFAULT) -> bytes:
-    """Canonical form v1 of a tree: equal bytes if and only if the trees are numerically equal.
-
-    It is RFC 8785 (no white space, members sorted by UTF-16 code units, its string escapes) in everything but numbers,
-    which are exact: trailing zeros stripped, in the text form of ``decimal.Decimal``.
-
-    Args:
-        value: The tree. It takes what :func:`dump` takes.
-        floats: ``"refuse"`` them, since ``0.1`` is not ``Decimal("0.1")``, or take the decimal of their ``"repr"``.
-        limits: ``depth``, ``nodes``, ``string_bytes`` and ``canonical_bytes`` apply.
-
-    Raises:
-        JsonWriteError, JsonTypeError: As :func:`dump`; a float under ``"refuse"`` is a JsonTypeError.
-    """
-    if floats not in ("refuse", "repr"):
-        raise ValueError('floats must be "refuse" or "repr"')
-    return _canonical.canonical_bytes(
-        value, limits.depth, limits.nodes, limits.string_bytes, limits.canonical_bytes, floats == "repr"
-    )
-
-
-def canonical_raw(data: Buffer, *, limits: Limits = _DEFAULT) -> bytes:
-    """Canonical form v1 of a JSON text: ``canonical_bytes(parse(data))`` without the tree.
-
-    Raises:
-        JsonParseError: As :func:`parse`, or the canonical text is over ``limits.canonical_bytes``.
-    """
-    return _digest.canonical_raw(
-        data, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes, limits.canonical_bytes
-    )
-
-
-def canonical_number(x: int | Decimal | float) -> str:
-    """Text of a number in canonical form v1: ``100`` is ``"1E+2"``, ``Decimal("1.50")`` is ``"1.5"``.
-
-    Raises:
-        JsonWriteError: Not finite, or over 1,024 significant digits, or an adjusted exponent beyond ±10,000.
-        JsonTypeError: No number; a bool is none.
-    """
-    return _canonical.canonical_number(x)
-
-
-def parameter_digest(params: Buffer | Mapping[str, Any], *, limits: Limits = _DEFAULT) -> bytes:
-    """SHA-256 over canonical form v1 of the stable members of a request's ``params``.
-
-    Left out, at the top level only: ``inputResponses``, ``requestState``, and of ``_meta`` the members
-    ``progressToken``, ``traceparent``, ``tracestate`` and ``baggage``. A ``_meta`` that is empty, or empty then, counts
-    as absent.
-
-    Args:
-        params: Raw bytes of the JSON-RPC ``params`` object, or the mapping that :func:`parse` makes of them.
-        limits: As :func:`parse`, and ``canonical_bytes``.
-
-    Returns:
-        32 bytes, the same for both kinds of argument.
-
-    Raises:
-        JsonParseError: The bytes are not acceptable JSON, or no object.
-        JsonWriteError: The mapping cannot be written in canonical form.
-    """
-    if not isinstance(params, bytes) and isinstance(params, Mapping):
-        return _digest.tree_digest(params, limits.depth, limits.nodes, limits.string_bytes, limits.canonical_bytes)
-    return _digest.params_digest(
-        params, limits.depth, limits.nodes, limits.string_bytes, limits.body_bytes, limits.canonical_bytes
-    )
-
 
 # ---- frozen trees ----
 
@@ -240,6 +85,7 @@ class FrozenArray(list[Any]):
         return (list, (self.copy(),))
 
 
+_DEPTH: Final = Limits().depth
 _LEAVES: Final = frozenset({str, int, Decimal, bool, float, type(None)})
 
 
@@ -252,7 +98,7 @@ def freeze(tree: _T) -> _T:
     Raises:
         JsonWriteError: Containers inside one another beyond the depth limit, as in a cycle.
     """
-    return cast("_T", _freeze(tree, MAXIMUM_DEPTH))
+    return cast("_T", _freeze(tree, _DEPTH))
 
 
 def _freeze(tree: Any, depth: int) -> Any:
@@ -266,9 +112,7 @@ def _freeze(tree: Any, depth: int) -> Any:
     if not isinstance(tree, (dict, list, tuple)):
         return tree
     if not depth:
-        raise JsonWriteError(
-            JsonErrorKind.DEPTH, f"containers are nested deeper than {MAXIMUM_DEPTH}", limit=MAXIMUM_DEPTH
-        )
+        raise JsonWriteError(JsonErrorKind.DEPTH, f"containers are nested deeper than {_DEPTH}", limit=_DEPTH)
     inner = depth - 1
     if isinstance(tree, dict):
         return FrozenObject(

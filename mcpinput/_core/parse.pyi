@@ -1,12 +1,11 @@
+from decimal import Decimal
 from typing import Any
 
 from typing_extensions import Buffer
 
-def parse(data: Buffer, max_depth: int, max_nodes: int, max_string: int, max_size: int) -> Any:
-    """Strict parse by the reading limits. Raises JsonParseError."""
+from mcpinput._core.limits import Bounds
 
-def parse_state(data: Buffer, max_depth: int, max_nodes: int, max_string: int, max_size: int) -> Any:
-    """Parse of canonical text by the writing limits. An integral number whose plain text, sign included, has at most
-    1,024 characters becomes an int, any other the canonical Decimal. Raises JsonParseError."""
+def parse(data: Buffer, *, limits: Bounds = ...) -> dict[str, Any] | list[Any] | str | int | Decimal | bool | None: ...
+def parse_state(data: Buffer, *, limits: Bounds = ...) -> Any: ...
 
 __pyx_capi__: dict[str, object]  # C functions for the other units of the core

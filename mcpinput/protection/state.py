@@ -25,7 +25,7 @@ from mcpinput._core.envelope import Payload, decode_payload, encode_payload, req
 from mcpinput._core.parse import parse_state
 from mcpinput._ending import ends_from_outside
 from mcpinput.errors import EnvelopeError, JsonError, JsonErrorKind, ProtectionFailure, RequestStateProtectionError
-from mcpinput.json import MAXIMUM_DEPTH, MAXIMUM_NODES, MAXIMUM_STRING_BYTES
+from mcpinput.json import Limits
 from mcpinput.protection.context import ABSENT_BINDING, BINDING_BYTES, Bindings, ProtectionContext
 from mcpinput.protection.manager import ProtectionKeyringManager
 from mcpinput.protection.protector import open_token, seal_token
@@ -45,6 +45,7 @@ CLOCK_SKEW_MS: Final = 60_000
 
 _FLOW_ID_BYTES: Final = 16
 _MAXIMUM_ASKED: Final = 65_535
+_MAXIMUM_STATE: Final = 16 * 1024 * 1024
 _FLAG_STATE: Final = 1
 _FLAG_REPLAYED: Final = 2
 
@@ -169,6 +170,7 @@ class StateBoundary:
     __slots__ = (
         "_bind_principal",
         "_clock",
+        "_limits",
         "_maximum_decoded",
         "_maximum_encoded",
         "_maximum_lifetime_ms",
@@ -182,6 +184,9 @@ class StateBoundary:
         self._clock = config.clock
         self._maximum_encoded = config.maximum_encoded_bytes
         self._maximum_decoded = config.maximum_decoded_bytes
+        # State that could not be read back is not sealed.
+        maximum_state = min(config.maximum_decoded_bytes, _MAXIMUM_STATE)
+        self._limits = Limits(body_bytes=maximum_state, canonical_bytes=maximum_state)
         self._maximum_lifetime_ms = config.maximum_lifetime_ms
         self.maximum_rounds: Final = config.maximum_request_state_rounds
         self._protector: RequestStateProtector | None = config.protector
@@ -240,9 +245,7 @@ class StateBoundary:
         state: Any = None
         if failure is None and has_state:
             try:
-                state = parse_state(
-                    payload.state, MAXIMUM_DEPTH, MAXIMUM_NODES, MAXIMUM_STRING_BYTES, self._maximum_decoded
-                )
+                state = parse_state(payload.state, limits=self._limits)
             except JsonError:
                 failure = ProtectionFailure.MALFORMED
         if failure is not None:
@@ -378,9 +381,7 @@ class StateBoundary:
     def _canonical_state(self, state: object) -> bytes | None:
         """Canonical bytes, or None where they alone are over the limit."""
         try:
-            return canonical_bytes(
-                state, MAXIMUM_DEPTH, MAXIMUM_NODES, MAXIMUM_STRING_BYTES, self._maximum_decoded, False
-            )
+            return canonical_bytes(state, limits=self._limits)
         except JsonError as error:
             if error.kind is not JsonErrorKind.SIZE:
                 raise

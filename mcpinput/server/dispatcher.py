@@ -451,14 +451,7 @@ class Dispatcher:
         limits = self._limits
 
         def digest() -> bytes:
-            return message_digest(
-                request.raw,
-                limits.depth,
-                limits.nodes,
-                limits.string_bytes,
-                limits.body_bytes,
-                limits.canonical_bytes,
-            )
+            return message_digest(request.raw, limits=limits)
 
         bindings = Bindings(
             audience=self._audience,

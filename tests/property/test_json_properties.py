@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from mcpinput._core.dump import dump
 from mcpinput._core.parse import parse, parse_state
 from mcpinput.errors import JsonParseError, JsonWriteError
+from mcpinput.json import Limits
 from tests.property import twin_json
 
-LIMITS = (256, 1_000_000, 8 << 20, 16 << 20)
-TIGHT = (3, 12, 6, 60)
+LIMITS = Limits(body_bytes=16 << 20, response_bytes=16 << 20)
+TIGHT = Limits(3, 12, 6, 60)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 decimals = st.builds(
@@ -90,30 +91,30 @@ def outcome(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 @given(trees)
 def test_what_is_written_reads_back_with_type_scale_and_order(tree: Any) -> None:
-    assert shape(parse(dump(tree, *LIMITS), *LIMITS)) == shape(read_back(tree))
+    assert shape(parse(dump(tree, limits=LIMITS), limits=LIMITS)) == shape(read_back(tree))
 
 
 @given(trees)
 def test_state_keeps_values_but_not_scale(tree: Any) -> None:
-    text = dump(tree, *LIMITS)
-    state = parse_state(text, *LIMITS)
+    text = dump(tree, limits=LIMITS)
+    state = parse_state(text, limits=LIMITS)
     assert state == tree
-    assert parse_state(dump(state, *LIMITS), *LIMITS) == tree
-    assert shape(state) == shape(twin_json.parse(text, *LIMITS, state=True))
+    assert parse_state(dump(state, limits=LIMITS), limits=LIMITS) == tree
+    assert shape(state) == shape(twin_json.parse(text, limits=LIMITS, state=True))
 
 
 @given(trees)
 def test_dump_writes_what_the_standard_library_reads(tree: Any) -> None:
-    text = dump(tree, *LIMITS)
+    text = dump(tree, limits=LIMITS)
     assert json.loads(text, parse_float=Decimal) == read_back(tree)
     assert b"\n" not in text
 
 
 @given(trees, st.booleans(), st.sampled_from([None, 2, "\r\n\t "]))
 def test_parse_reads_what_the_standard_library_writes(tree: Any, escaped: bool, indent: Any) -> None:
-    plain = json.loads(dump(tree, *LIMITS), parse_float=str)
+    plain = json.loads(dump(tree, limits=LIMITS), parse_float=str)
     text = json.dumps(plain, ensure_ascii=escaped, indent=indent)
-    assert shape(parse(text.encode(), *LIMITS)) == shape(plain)
+    assert shape(parse(text.encode(), limits=LIMITS)) == shape(plain)
 
 
 @given(mutated())
@@ -121,8 +122,8 @@ def test_parse_reads_what_the_standard_library_writes(tree: Any, escaped: bool, 
 @example(b"\xef\xbb\xbf{}")
 @example(b'{"a":1,"\\u0061":2}')
 def test_parse_agrees_with_the_twin(text: bytes) -> None:
-    assert outcome(parse, text, *LIMITS) == outcome(twin_json.parse, text, *LIMITS)
-    assert outcome(parse_state, text, *LIMITS) == outcome(twin_json.parse, text, *LIMITS, state=True)
+    assert outcome(parse, text, limits=LIMITS) == outcome(twin_json.parse, text, limits=LIMITS)
+    assert outcome(parse_state, text, limits=LIMITS) == outcome(twin_json.parse, text, limits=LIMITS, state=True)
 
 
 @given(mutated())
@@ -135,14 +136,14 @@ def test_parse_agrees_with_the_twin(text: bytes) -> None:
 @example(b"[1,1,1,1,1,1,1,1,1,1,1]")
 @example(b"[1,1,1,1,1,1,1,1,1,1,1,1]")
 def test_parse_agrees_with_the_twin_on_limits(text: bytes) -> None:
-    assert outcome(parse, text, *TIGHT) == outcome(twin_json.parse, text, *TIGHT)
+    assert outcome(parse, text, limits=TIGHT) == outcome(twin_json.parse, text, limits=TIGHT)
 
 
 @given(number_texts | short_numbers, st.sampled_from([b"", b" " * 32]))
 def test_numbers_agree_with_the_twin(text: str, after: bytes) -> None:
     data = text.encode() + after
-    assert outcome(parse, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS)
-    assert outcome(parse_state, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS, state=True)
+    assert outcome(parse, data, limits=LIMITS) == outcome(twin_json.parse, data, limits=LIMITS)
+    assert outcome(parse_state, data, limits=LIMITS) == outcome(twin_json.parse, data, limits=LIMITS, state=True)
 
 
 @given(st.sampled_from(["", "-"]), st.integers(1018, 1030), st.integers(0, 1030), st.integers(-10_030, 10_030))
@@ -158,32 +159,32 @@ def test_long_numbers_agree_with_the_twin(sign: str, digits: int, point: int, ex
         f"{sign}0.{'0' * digits}e{exponent}",
     ):
         data = text.encode()
-        assert outcome(parse, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS)
-        assert outcome(parse_state, data, *LIMITS) == outcome(twin_json.parse, data, *LIMITS, state=True)
+        assert outcome(parse, data, limits=LIMITS) == outcome(twin_json.parse, data, limits=LIMITS)
+        assert outcome(parse_state, data, limits=LIMITS) == outcome(twin_json.parse, data, limits=LIMITS, state=True)
 
 
 @given(st.floats())
 def test_floats_are_written_as_the_decimal_of_their_repr(number: float) -> None:
     if number != number or number in (float("inf"), float("-inf")):
         with pytest.raises(JsonWriteError, match="NaN"):
-            dump(number, *LIMITS)
+            dump(number, limits=LIMITS)
         return
     expected = Decimal(repr(number))
-    assert dump(number, *LIMITS) == str(expected if expected else abs(expected)).encode()
+    assert dump(number, limits=LIMITS) == str(expected if expected else abs(expected)).encode()
 
 
 @given(texts)
 def test_strings_have_the_escapes_of_rfc_8785(text: str) -> None:
     short = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
     expected = "".join(short.get(c) or (f"\\u{ord(c):04x}" if c < " " else c) for c in text)
-    assert dump(text, *LIMITS) == f'"{expected}"'.encode()
+    assert dump(text, limits=LIMITS) == f'"{expected}"'.encode()
 
 
-@given(trees, st.integers(0, 200))
+@given(trees, st.integers(1, 200))
 def test_the_output_limit_is_exact(tree: Any, less: int) -> None:
-    text = dump(tree, *LIMITS)
-    assert dump(tree, *LIMITS[:3], len(text)) == text
+    text = dump(tree, limits=LIMITS)
+    assert dump(tree, limits=Limits(response_bytes=len(text))) == text
     if less < len(text):
         with pytest.raises(JsonWriteError) as caught:
-            dump(tree, *LIMITS[:3], less)
+            dump(tree, limits=Limits(response_bytes=less))
         assert (caught.value.kind, caught.value.limit) == ("size limit", less)

@@ -10,12 +10,15 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from mcpinput.json import Limits
+
 NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
 LITERALS = {"true": True, "false": False, "null": None}
 
+DEFAULT = Limits()
 MAXIMUM_CHARACTERS = MAXIMUM_DIGITS = 1024
 MAXIMUM_EXPONENT = 10_000
 MAXIMUM_TEXT = 1033  # the longest text that the writing rules can give
@@ -25,24 +28,24 @@ class Refused(Exception):
     """The text is not acceptable."""
 
 
-def parse(data: bytes, depth: int, nodes: int, string_bytes: int, size: int, *, state: bool = False) -> Any:
+def parse(data: bytes, *, limits: Limits = DEFAULT, state: bool = False) -> Any:
     """The value of a text by the reading rules, or with ``state`` by those of verified state."""
-    if len(data) > size:
+    if len(data) > limits.body_bytes:
         raise Refused
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise Refused from None
-    return _Twin(text, depth, nodes, string_bytes, state).document()
+    return _Twin(text, limits, state).document()
 
 
 class _Twin:
-    def __init__(self, text: str, depth: int, nodes: int, string_bytes: int, state: bool) -> None:
+    def __init__(self, text: str, limits: Limits, state: bool) -> None:
         self.text = text
         self.at = 0
-        self.depth = depth
-        self.nodes = nodes
-        self.string_bytes = string_bytes
+        self.depth = limits.depth
+        self.nodes = limits.nodes
+        self.string_bytes = limits.string_bytes
         self.state = state
 
     def document(self) -> Any:

@@ -20,13 +20,13 @@ import pytest
 from mcpinput._core import dump as core
 from mcpinput.errors import JsonErrorKind as Kind
 from mcpinput.errors import JsonTypeError, JsonWriteError
-from mcpinput.json import canonical_bytes
+from mcpinput.json import Limits, canonical_bytes
 
 DEPTH, NODES, STRING, SIZE = 256, 1_000_000, 8 << 20, 4 << 20
 
 
 def dump(value: Any, depth: int = DEPTH, nodes: int = NODES, string: int = STRING, size: int = SIZE) -> bytes:
-    return core.dump(value, depth, nodes, string, size)
+    return core.dump(value, limits=Limits(depth, nodes, string, response_bytes=size))
 
 
 def refusal(value: Any, *limits: int) -> JsonWriteError:

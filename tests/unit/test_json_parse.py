@@ -18,16 +18,17 @@ import pytest
 from mcpinput._core import parse as core
 from mcpinput.errors import JsonErrorKind as Kind
 from mcpinput.errors import JsonParseError
+from mcpinput.json import Limits
 
 DEPTH, NODES, STRING, SIZE = 256, 1_000_000, 8 << 20, 16 << 20
 
 
 def parse(data: Any, depth: int = DEPTH, nodes: int = NODES, string: int = STRING, size: int = SIZE) -> Any:
-    return core.parse(data, depth, nodes, string, size)
+    return core.parse(data, limits=Limits(depth, nodes, string, size))
 
 
 def parse_state(data: Any) -> Any:
-    return core.parse_state(data, DEPTH, NODES, STRING, SIZE)
+    return core.parse_state(data, limits=Limits(body_bytes=SIZE))
 
 
 def refusal(data: Any, *limits: int) -> JsonParseError:
