@@ -30,9 +30,9 @@ from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
 from mcpinput._core.limits cimport Bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
-    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_canonical_number, mi_compare_utf16, mi_number, mi_put_escaped,
-    mi_same_bytes, mi_scan_number, mi_scan_short_number, mi_scan_string, mi_skip_plain, mi_status, mi_string,
-    mi_unescape
+    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SHORT_TEXT, mi_canonical_number, mi_canonical_short, mi_compare_utf16,
+    mi_end_of_short_string, mi_number, mi_put_escaped, mi_same_bytes, mi_scan_number, mi_scan_short_number,
+    mi_scan_string, mi_skip_numbers, mi_status, mi_string, mi_unescape
 )
 
 from collections.abc import Mapping
@@ -47,7 +47,9 @@ cdef enum:
     CHUNK = 1 << 20
     RELEASE = 256 << 10           # input from which on the lock is given up for pass 1
     SORT_RUN = 16                 # members up to which insertion sort is the faster one
+    ROW = 4                       # numbers from which on more are expected
     SHORT_SPAN = 32
+    SHORT_NUMBER = 32             # characters from which on a number is not one for mi_canonical_short
     MODEL_MEMBERS = 0xFFFF        # most members of a model, and bytes of a name of one
     FIRST_EDITS = 256             # in memory of the call: enough for most texts
     FIRST_MEMBERS = 64
@@ -55,6 +57,7 @@ cdef enum:
     FIRST_RECORDS = 48
     FIRST_BYTES = 4096
     LEFT_OUT_TEXT = 84            # "inputResponses" with every character escaped
+    LEFT_OUT_LENGTHS = 1 << 5 | 1 << 7 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14
 
 # ---- tape ----
 #
@@ -66,11 +69,6 @@ cdef enum:
     NUMBER     # a number to be rewritten
     ESCAPES    # (part of) the inside of a string, with escapes to be rewritten
     OBJECT     # its members change their order; here the length is the index of its head among Scan.placed
-
-# What order_members found.
-cdef enum:
-    IN_ORDER = 1
-    PLACED
 
 # What is wrong, besides what mi_status says.
 cdef enum:
@@ -118,6 +116,7 @@ cdef struct Member:
 
 cdef enum:
     ESCAPED_NAME = 1 << 31
+    NO_DUPLICATE = 0xFFFFFFFF
 
 
 # A member of a closed object, in canonical order. In front of them stands a head: `start` of it is their number, `end`
@@ -158,6 +157,7 @@ cdef struct Scan:
     uint8_t *arena
     size_t arena_used
     size_t arena_room
+    uint32_t duplicate    # where the first name stands that its object has already, among the last ones sorted
     Level *level          # the innermost open
     Level *modelled       # the deepest whose `model` is set
     size_t start          # where the outermost value begins
@@ -318,21 +318,28 @@ cdef inline const uint8_t *record_name(
     return s.data + member.start + 1
 
 
-cdef inline int compare_records(
-    const Scan *s, const Member *members, const Record *a, const Record *b
-) noexcept nogil:
-    cdef const uint8_t *a_name
-    cdef const uint8_t *b_name
-    cdef size_t a_length = 0
-    cdef size_t b_length = 0
+cdef inline int compare_records(Scan *s, const Member *members, const Record *a, const Record *b) noexcept nogil:
     if a.prefix != b.prefix:
         return -1 if a.prefix < b.prefix else 1
-    a_name = record_name(s, members, a, &a_length)
-    b_name = record_name(s, members, b, &b_length)
-    return compare_names(a_name, a_length, b_name, b_length)
+    return compare_whole_names(s, members, a, b)
 
 
-cdef void sort_records(const Scan *s, const Member *members, Record *records, size_t n, Record *spare) noexcept nogil:
+cdef int compare_whole_names(Scan *s, const Member *members, const Record *a, const Record *b) noexcept nogil:
+    """Notes a name that comes twice. (Neighbours of the final order have been compared, however it came about.)"""
+    cdef size_t a_length = 0
+    cdef size_t b_length = 0
+    cdef const uint8_t *a_name = record_name(s, members, a, &a_length)
+    cdef const uint8_t *b_name = record_name(s, members, b, &b_length)
+    cdef int order = compare_names(a_name, a_length, b_name, b_length)
+    cdef uint32_t later
+    if order == 0:
+        later = max(members[a.member].start, members[b.member].start)
+        if later < s.duplicate:
+            s.duplicate = later
+    return order
+
+
+cdef void sort_records(Scan *s, const Member *members, Record *records, size_t n, Record *spare) noexcept nogil:
     """Merge sort, stable; `spare` has room for n / 2."""
     cdef size_t i, j, k
     cdef size_t half
@@ -393,14 +400,10 @@ cdef int unescape_name(Scan *s, const Member *member, Record *record) noexcept n
 
 
 cdef int sort_members(Scan *s, const Member *members, size_t count) noexcept nogil:
-    """Fills the records with the members in canonical order, and refuses equal names. Answers IN_ORDER where that is
-    the order of the text, PLACED where not, or 0."""
+    """Fills the records with the members in canonical order, and refuses equal names."""
     cdef size_t room = count + count // 2
     cdef size_t i
     cdef Record *record
-    cdef bint ascending = True
-    cdef const uint8_t *duplicate = NULL
-    cdef const uint8_t *text
     if s.records_room < room:
         if s.records != s.first_records:
             PyMem_RawFree(s.records)
@@ -419,22 +422,11 @@ cdef int sort_members(Scan *s, const Member *members, size_t count) noexcept nog
                 return 0
         else:
             record.prefix = name_prefix(s.data + members[i].start + 1, members[i].name - 2, s.end)
-        if i and not s.records[i - 1].prefix < record.prefix:
-            ascending = False
-    if ascending:
-        return IN_ORDER
+    s.duplicate = NO_DUPLICATE
     sort_records(s, members, s.records, count, s.records + count)
-    ascending = True
-    for i in range(1, count):
-        record = &s.records[i]
-        ascending = ascending and record.member > s.records[i - 1].member
-        if record.prefix == s.records[i - 1].prefix and compare_records(s, members, record, record - 1) == 0:
-            text = s.data + members[record.member].start
-            if duplicate == NULL or text < duplicate:
-                duplicate = text
-    if duplicate != NULL:
-        return fail(s, F_DUPLICATE, duplicate)
-    return IN_ORDER if ascending else PLACED
+    if s.duplicate != NO_DUPLICATE:
+        return fail(s, F_DUPLICATE, s.data + s.duplicate)
+    return 1
 
 
 cdef inline void place_member(Placed *to, const Member *member) noexcept nogil:
@@ -494,6 +486,9 @@ cdef bint escaped_name_is(const Scan *s, const Member *member, const char *name,
 
 cdef bint is_left_out(const Scan *s, const Member *member, Place place) noexcept nogil:
     """Whether a member of the params object, or of its _meta, has no part in the digest."""
+    # PERF: most names need no comparison.
+    if not member.name & <uint32_t>ESCAPED_NAME and (member.name > 16 or not LEFT_OUT_LENGTHS >> (member.name - 2) & 1):
+        return False
     if place == IN_META_OBJECT:
         return (
             name_is(s, member, b"progressToken", 13)
@@ -537,6 +532,9 @@ cdef inline void open_object(Scan *s, Level *level, size_t header) noexcept nogi
     level.header = header
     level.in_order = True
     level.follows = level.model != 0
+    if level[-1].place != ELSEWHERE:
+        level.place = place_below(s, level - 1)
+        level.in_order = level.place == ELSEWHERE
 
 
 cdef inline void drop_header(Scan *s, size_t header) noexcept nogil:
@@ -575,61 +573,66 @@ cdef int close_special(Scan *s, Level *level, const uint8_t *stop) noexcept nogi
 
 cdef inline int close_object(Scan *s, Level *level, const uint8_t *stop) noexcept nogil:
     """Completes an object, whose closing bracket is before `stop`."""
-    cdef Member *members = s.members + level.base
     cdef size_t count = s.open - level.base
-    cdef size_t at
-    cdef bint by_model = level.follows and s.placed[level.model].start == count
-    cdef int order = PLACED
-    cdef Placed *head
     if level.place != ELSEWHERE:
         return close_special(s, level, stop)
-    if not by_model:
-        # Of what follows a model and ends before it, nothing is known.
-        order = IN_ORDER if level.in_order and not level.follows else sort_members(s, members, count)
-    if order == PLACED:
-        if s.placed_room - s.placed_used <= count and not grow_placed(s, count + 1, stop):
-            return 0
-        at = s.placed_used
-        head = s.placed + at
-        if by_model:
-            place_by_model(members, count, s.placed + level.model, head)
-        else:
-            place_by_records(s, members, count, head)
-            level.model = at if count <= MODEL_MEMBERS else 0
-        head.end = stop - s.data
-        head.edit = s.used
-        s.placed_used = at + count + 1
-        s.tape[level.header] = pack(OBJECT, at, place_of(s.tape[level.header]))
-    elif order == IN_ORDER:
+    # Of what follows a model and ends before it, the order is not known.
+    if level.in_order and (not level.follows or count == 1):
         drop_header(s, level.header)
-    else:
+        s.open = level.base
+        return 1
+    return close_unordered(s, level, stop)
+
+
+cdef int close_unordered(Scan *s, Level *level, const uint8_t *stop) noexcept nogil:
+    """Completes an object whose members are to be placed in order."""
+    cdef Member *members = s.members + level.base
+    cdef size_t count = s.open - level.base
+    cdef size_t at = s.placed_used
+    cdef bint by_model = level.follows and s.placed[level.model].start == count
+    cdef Placed *head
+    if not by_model and not sort_members(s, members, count):
         return 0
+    if s.placed_room - at <= count and not grow_placed(s, count + 1, stop):
+        return 0
+    head = s.placed + at
+    if by_model:
+        place_by_model(members, count, s.placed + level.model, head)
+    else:
+        place_by_records(s, members, count, head)
+        level.model = at if count <= MODEL_MEMBERS else 0
+    head.end = stop - s.data
+    head.edit = s.used
+    s.placed_used = at + count + 1
+    s.tape[level.header] = pack(OBJECT, at, place_of(s.tape[level.header]))
     s.open = level.base
     return 1
 
 
-cdef inline int put_member(Scan *s, const uint8_t *start, uint32_t name) noexcept nogil:
+cdef inline const uint8_t *put_member(Scan *s, const uint8_t *start, uint32_t name) noexcept nogil:
+    """Adds a member to the innermost object. Answers what is behind the name, or NULL."""
     cdef Member *member
     if s.open == s.members_room and not grow_members(s, start):
-        return 0
+        return NULL
     member = &s.members[s.open]
     member.start = start - s.data
     member.end = 0
     member.edit = s.used
     member.name = name
     s.open += 1
-    return 1
+    return start + (name & ~<uint32_t>ESCAPED_NAME)
 
 
-cdef inline mi_status scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept nogil:
-    """mi_scan_string, which PERF: is not called for a plain ASCII string."""
-    cdef const uint8_t *stop = mi_skip_plain(p, end)
-    if stop[0] == c'"' and stop != end:
-        out.at = stop
-        out.length = stop - p
-        out.escaped = 0
-        return MI_OK
-    return mi_scan_string(p, end, out)
+cdef const uint8_t *scan_string(Scan *s, const uint8_t *p, mi_string *out) noexcept nogil:
+    """Any string; p stands at its opening quote. Answers its closing quote, or NULL."""
+    cdef mi_status status = mi_scan_string(p + 1, s.end, out)
+    if status != MI_OK:
+        fail(s, status, out.at)
+        return NULL
+    if out.length > s.max_string:
+        fail(s, F_STRING, p)
+        return NULL
+    return out.at
 
 
 cdef inline const uint8_t *next_respelled(const uint8_t *p, const uint8_t *quote) noexcept nogil:
@@ -676,63 +679,54 @@ cdef inline bint is_ascending(const Scan *s, Level *level, const uint8_t *name, 
 
 
 cdef inline const uint8_t *scan_name(Scan *s, Level *level, const uint8_t *p) noexcept nogil:
-    """A member name and its colon; p stands where the quote should. Answers where the value may begin, or NULL."""
-    cdef mi_string name
-    cdef mi_status status
-    cdef const uint8_t *stop
+    """A member name; p stands where the quote should. Answers what is behind the name, or NULL."""
+    cdef const uint8_t *quote
     if level.follows:
-        stop = follow_model(s, level, p)
-        if stop != NULL:
-            if not put_member(s, p, stop - p):
-                return NULL
-            return scan_colon(s, stop)
+        quote = follow_model(s, level, p)
+        if quote != NULL:
+            return put_member(s, p, quote - p)
         level.follows = False
         level.in_order = s.open == level.base
-    if p[0] != c'"' or p == s.end:
+    if p[0] == c'"':
+        quote = mi_end_of_short_string(p + 1, s.end)
+        if quote != NULL and <size_t>(quote - p) <= s.max_string:
+            level.in_order = level.in_order and is_ascending(s, level, p + 1, quote - p - 1)
+            return put_member(s, p, quote + 1 - p)
+    return scan_long_name(s, level, p)
+
+
+cdef const uint8_t *scan_long_name(Scan *s, Level *level, const uint8_t *p) noexcept nogil:
+    """Any name."""
+    cdef mi_string name
+    cdef const uint8_t *quote
+    if p[0] != c'"':
         fail(s, MI_END if p == s.end else F_NAME, p)
         return NULL
-    status = scan_string(p + 1, s.end, &name)
-    if status != MI_OK:
-        fail(s, status, name.at)
+    quote = scan_string(s, p, &name)
+    if quote == NULL:
         return NULL
-    if name.length > s.max_string:
-        fail(s, F_STRING, p)
-        return NULL
-    stop = name.at + 1
-    if name.escaped:
-        level.in_order = False
-        if not put_member(s, p, <uint32_t>(stop - p) | <uint32_t>ESCAPED_NAME) or not put_escapes(s, p + 1, name.at):
-            return NULL
-    else:
+    if not name.escaped:
         level.in_order = level.in_order and is_ascending(s, level, p + 1, name.length)
-        if not put_member(s, p, stop - p):
-            return NULL
-    return scan_colon(s, stop)
-
-
-cdef inline const uint8_t *scan_colon(Scan *s, const uint8_t *p) noexcept nogil:
-    if p[0] <= 0x20:
-        p = cut_space(s, p)
-        if p == NULL:
-            return NULL
-    if p[0] != c':' or p == s.end:
-        fail(s, MI_END if p == s.end else F_COLON, p)
+        return put_member(s, p, quote + 1 - p)
+    level.in_order = False
+    if put_member(s, p, <uint32_t>(quote + 1 - p) | <uint32_t>ESCAPED_NAME) == NULL or not put_escapes(s, p + 1, quote):
         return NULL
-    return p + 1
+    return quote + 1
 
 
 cdef inline const uint8_t *scan_value_string(Scan *s, const uint8_t *p) noexcept nogil:
+    cdef const uint8_t *quote = mi_end_of_short_string(p + 1, s.end)
+    if quote != NULL and <size_t>(quote - p) <= s.max_string:
+        return quote + 1
+    return scan_long_string(s, p)
+
+
+cdef const uint8_t *scan_long_string(Scan *s, const uint8_t *p) noexcept nogil:
     cdef mi_string string
-    cdef mi_status status = scan_string(p + 1, s.end, &string)
-    if status != MI_OK:
-        fail(s, status, string.at)
+    cdef const uint8_t *quote = scan_string(s, p, &string)
+    if quote == NULL or (string.escaped and not put_escapes(s, p + 1, quote)):
         return NULL
-    if string.length > s.max_string:
-        fail(s, F_STRING, p)
-        return NULL
-    if string.escaped and not put_escapes(s, p + 1, string.at):
-        return NULL
-    return string.at + 1
+    return quote + 1
 
 
 cdef inline const uint8_t *scan_value_number(Scan *s, const uint8_t *p) noexcept nogil:
@@ -824,13 +818,29 @@ cdef int scan_values(Scan *s) noexcept nogil:
     cdef Level *level = &s.levels[0]
     cdef Level *deepest = level + s.max_depth
     cdef size_t nodes_left = s.max_nodes
-    cdef uint8_t closer
-    cdef size_t header = 0
-    cdef Place place
+    cdef size_t passed
+    cdef size_t in_row = 0     # numbers one by one
+    cdef size_t header
+    cdef uint8_t closer = 0    # of `level`
     s.start = p - s.data
     s.level = level
     while True:
-        # Here a value begins, or white space before it.
+        # Here a member or an element begins.
+        if closer == c'}':
+            if p[0] <= 0x20:
+                p = cut_space(s, p)
+                if p == NULL:
+                    return 0
+            p = scan_name(s, level, p)
+            if p == NULL:
+                return 0
+            if p[0] <= 0x20:
+                p = cut_space(s, p)
+                if p == NULL:
+                    return 0
+            if p[0] != c':':
+                return fail(s, MI_END if p == end else F_COLON, p)
+            p += 1
         if p[0] <= 0x20:
             p = cut_space(s, p)
             if p == NULL:
@@ -840,20 +850,34 @@ cdef int scan_values(Scan *s) noexcept nogil:
         nodes_left -= 1
         if p[0] == c'"':
             p = scan_value_string(s, p)
+            if p == NULL:
+                return 0
         elif p[0] == c'-' or p[0] >= c'0' and p[0] <= c'9':
+            # PERF: in long arrays of numbers, several are passed over at one look.
+            if in_row >= ROW and closer == c']':
+                start = p
+                p = mi_skip_numbers(p, end, &passed)
+                if passed > nodes_left:
+                    p = start
+                    passed = 0
+                nodes_left -= passed
+                if passed < ROW // 2:
+                    in_row = 0
+                if p[0] != c'-' and (p[0] < c'0' or p[0] > c'9'):
+                    nodes_left += 1
+                    continue
+            in_row += 1
             p = scan_value_number(s, p)
+            if p == NULL:
+                return 0
         elif p[0] == c'{' or p[0] == c'[':
             if level == deepest:
                 return fail(s, F_DEPTH, p)
             start = p
-            closer = p[0] + 2  # "}" and "]" both stand two behind their opening
-            place = ELSEWHERE
             header = s.used
-            if closer == c'}':
-                if level.place != ELSEWHERE:
-                    place = place_below(s, level)
-                if not put_edit(s, NOTHING, start, start):
-                    return 0
+            closer = p[0] + 2  # "}" and "]" both stand two behind their opening
+            if closer == c'}' and not put_edit(s, NOTHING, p, p):
+                return 0
             p += 1
             if p[0] <= 0x20:
                 p = cut_space(s, p)
@@ -861,31 +885,29 @@ cdef int scan_values(Scan *s) noexcept nogil:
                     return 0
             if p[0] != closer:
                 level += 1
-                level.closer = closer
-                level.place = place
                 s.level = level
+                level.closer = closer
+                level.place = ELSEWHERE
                 if closer == c'}':
                     open_object(s, level, header)
-                    p = scan_name(s, level, p)
-                    if p == NULL:
-                        return 0
                 elif p == end:
                     return fail(s, MI_END, p)
                 continue
             p += 1
             if closer == c'}':
-                if place != ELSEWHERE:
-                    note_object(s, place, header, start, p)
+                if level.place != ELSEWHERE:
+                    note_object(s, place_below(s, level), header, start, p)
                 drop_header(s, header)
+            closer = level.closer
         else:
             p = scan_word(s, p)
-        if p == NULL:
-            return 0
+            if p == NULL:
+                return 0
         while True:
             # Here a value has ended.
-            if level.closer == c'}':
+            if closer == c'}':
                 s.members[s.open - 1].end = p - s.data
-            elif level.closer == 0:
+            elif closer == 0:
                 s.stop = p - s.data
                 p = skip_space(p, end)
                 return 1 if p == end else fail(s, F_TRAILING, p)
@@ -895,22 +917,15 @@ cdef int scan_values(Scan *s) noexcept nogil:
                     return 0
             if p[0] == c',':
                 p += 1
-                if level.closer == c'}':
-                    if p[0] <= 0x20:
-                        p = cut_space(s, p)
-                        if p == NULL:
-                            return 0
-                    p = scan_name(s, level, p)
-                    if p == NULL:
-                        return 0
                 break
-            if p[0] != level.closer:
+            if p[0] != closer:
                 return fail(s, MI_END if p == end else F_COMMA, p)
             p += 1
-            if level.closer == c'}' and not close_object(s, level, p):
+            if closer == c'}' and not close_object(s, level, p):
                 return 0
             level -= 1
             s.level = level
+            closer = level.closer
 
 
 cdef object scan_error(const Scan *s):
@@ -1045,7 +1060,15 @@ cdef inline int put_byte(Writer *w, uint8_t c) except -1:
     return 0
 
 
-cdef int put_number(Writer *w, const uint8_t *p, size_t length) except -1:
+cdef inline int put_number(Writer *w, const uint8_t *p, size_t length) except -1:
+    if length < SHORT_NUMBER and w.room - w.used >= MI_SHORT_TEXT:
+        w.used += mi_canonical_short(p, p + length, w.chunk + w.used)
+        return 0
+    return put_long_number(w, p, length)
+
+
+cdef int put_long_number(Writer *w, const uint8_t *p, size_t length) except -1:
+    """Any number."""
     cdef mi_number number
     if mi_scan_number(p, p + length, MI_READING, &number) != MI_OK:
         return 0  # it was MI_OK in pass 1, and the text cannot have changed

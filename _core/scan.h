@@ -21,6 +21,7 @@
 #define MI_NUMBER_DIGITS 1024 /* significant digits of a number that is written */
 #define MI_EXPONENT 10000     /* magnitude of written and adjusted exponents */
 #define MI_NUMBER_TEXT 1033   /* the longest text within the writing limits: sign, digits, point, E, sign, 10000 */
+#define MI_SHORT_TEXT 48      /* room that mi_canonical_short asks for */
 
 typedef enum {
     MI_OK = 0,
@@ -923,15 +924,15 @@ static inline const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_
     uint32_t stops;
     if (end - p < 16) return NULL;
     stops = mi_no_digits(p) & ~(uint32_t)negative;
-    if (end - p >= 32) stops |= mi_no_digits(p + 16) << 16;
+    if (!(stops & (stops - 1)) && end - p >= 32) stops |= mi_no_digits(p + 16) << 16;
     if (!stops) return NULL;
-    at = last = p + __builtin_ctz(stops);
+    at = last = p + (size_t)__builtin_ctz(stops);
     if (at == digits || (*digits == '0' && at != digits + 1)) return NULL;
     stops &= stops - 1;
     if (*at == '.') {
         const uint8_t *fraction = at + 1;
         if (!stops) return NULL;
-        at = last = p + __builtin_ctz(stops);
+        at = last = p + (size_t)__builtin_ctz(stops);
         if (at == fraction) return NULL;
         stops &= stops - 1;
         if ((*at | 0x20) != 'e') {
@@ -948,12 +949,12 @@ static inline const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_
     if ((*at | 0x20) == 'e') {
         const uint8_t *exponent = at + 1;
         if (!stops) return NULL;
-        at = p + __builtin_ctz(stops);
+        at = p + (size_t)__builtin_ctz(stops);
         if (at == exponent && (*at == '+' || *at == '-')) {
             stops &= stops - 1;
             if (!stops) return NULL;
             exponent++;
-            at = p + __builtin_ctz(stops);
+            at = p + (size_t)__builtin_ctz(stops);
         }
         if (at == exponent || at - exponent > 3) return NULL;
         *canonical = 0;
@@ -962,6 +963,107 @@ static inline const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_
     if (last[-1] != '0') *canonical = (size_t)(last - p);
     else *canonical = last == digits + 1 && !negative; /* a zero; else "10" becomes "1E+1", and "-0" becomes "0" */
     return at;
+}
+
+/* The elements of an array at p that are numbers in canonical form with a comma behind, as many as 64 bytes hold.
+ * Answers where the one after them begins, and their number. */
+static inline const uint8_t *mi_skip_numbers(const uint8_t *p, const uint8_t *end, size_t *count) {
+    uint64_t commas = 0, points = 0, minuses = 0, zeros = 0, digits = 0; /* bit 0 is the byte at p */
+    uint64_t starts, firsts, leading, bad;
+    int i;
+    *count = 0;
+    if (end - p < 64) return p;
+    for (i = 0; i < 64; i += 16) {
+#if defined(__SSE2__)
+        __m128i chunk = _mm_loadu_si128((const __m128i *)(p + i));
+        commas |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_set1_epi8(','))) << i;
+        points |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_set1_epi8('.'))) << i;
+        minuses |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_set1_epi8('-'))) << i;
+        zeros |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_set1_epi8('0'))) << i;
+#else
+        int j;
+        for (j = i; j < i + 16; j++) {
+            commas |= (uint64_t)(p[j] == ',') << j;
+            points |= (uint64_t)(p[j] == '.') << j;
+            minuses |= (uint64_t)(p[j] == '-') << j;
+            zeros |= (uint64_t)(p[j] == '0') << j;
+        }
+#endif
+        digits |= (uint64_t)(mi_no_digits(p + i) ^ 0xFFFF) << i;
+    }
+    /* What is wrong with a number is marked before its comma, or at it. */
+    starts = commas << 1 | 1;
+    firsts = (starts & ~minuses) | (starts & minuses) << 1;
+    leading = firsts & zeros;
+    bad = ~(commas | points | minuses | digits);
+    bad |= minuses & ~starts;
+    bad |= firsts & ~digits;
+    bad |= points & ~(digits << 1 & digits >> 1);
+    /* Adding carries a bit through the digits of each fraction to what stands behind them. */
+    bad |= (digits + (points << 1)) & ~digits & ~commas;
+    /* A leading zero is all of the number, or before a fraction that cannot be below 1e-6. */
+    bad |= leading & ~((commas >> 1 & ~(minuses << 1)) | (points >> 1 & ~(zeros >> 2)));
+    bad |= zeros & ~leading & commas >> 1;
+    commas &= (bad - 1) & ~bad; /* those below the lowest */
+    if (!commas) return p;
+    *count = (size_t)__builtin_popcountll(commas);
+    return p + 64 - __builtin_clzll(commas);
+}
+
+/* Canonical form of a number that mi_scan_number accepts, of fewer than 32 characters: what mi_canonical_number makes of
+ * it, with less ado. `out` has room for MI_SHORT_TEXT bytes; answers the length. */
+static inline size_t mi_canonical_short(const uint8_t *p, const uint8_t *stop, uint8_t *out) {
+    uint8_t digits[32];
+    uint8_t *start = out;
+    uint32_t count = 0;
+    int32_t exponent = 0, adjusted;
+    int fraction = 0;
+    if (*p == '-') *out++ = *p++;
+    for (; p != stop && (*p | 0x20) != 'e'; p++) {
+        if (*p == '.') { fraction = 1; continue; }
+        digits[count] = *p;
+        count += count || *p != '0';
+        exponent -= fraction;
+    }
+    if (!count) { *start = '0'; return 1; }
+    if (p != stop) {
+        int32_t value = 0;
+        int minus = *++p == '-';
+        if (*p == '-' || *p == '+') p++;
+        for (; p != stop; p++) value = value * 10 + (*p - '0');
+        exponent += minus ? -value : value;
+    }
+    while (digits[count - 1] == '0') { count--; exponent++; }
+    adjusted = exponent + (int32_t)count - 1;
+    if (exponent > 0 || adjusted < -6) {
+        uint32_t magnitude = (uint32_t)(adjusted < 0 ? -adjusted : adjusted);
+        uint32_t divisor = 1;
+        *out++ = digits[0];
+        if (count > 1) {
+            *out = '.';
+            memcpy(out + 1, digits + 1, 31);
+            out += count;
+        }
+        *out++ = 'E';
+        *out++ = adjusted < 0 ? '-' : '+';
+        while (magnitude / divisor >= 10) divisor *= 10;
+        for (; divisor; divisor /= 10) *out++ = (uint8_t)('0' + magnitude / divisor % 10);
+    } else if (exponent == 0) {
+        memcpy(out, digits, 32);
+        out += count;
+    } else if (adjusted >= 0) {
+        memcpy(out, digits, 32);
+        out += adjusted + 1;
+        *out = '.';
+        memcpy(out + 1, digits + adjusted + 1, count - (size_t)adjusted - 1);
+        out += count - (size_t)adjusted;
+    } else {
+        memcpy(out, "0.00000", 8);
+        out += 1 - adjusted;
+        memcpy(out, digits, 32);
+        out += count;
+    }
+    return (size_t)(out - start);
 }
 
 /* ---- bytes ---- */
@@ -975,6 +1077,26 @@ static inline int mi_same_bytes(const uint8_t *a, const uint8_t *b, size_t size,
     }
 #endif
     return size <= (size_t)(end - a) && memcmp(a, b, size) == 0;
+}
+
+/* The closing quote of a string of plain ASCII without escapes, where it is within 16 bytes; else NULL. p stands just
+ * after the opening quote. */
+static inline const uint8_t *mi_end_of_short_string(const uint8_t *p, const uint8_t *end) {
+#if defined(__SSE2__)
+    if (end - p >= 16) {
+        __m128i chunk = _mm_loadu_si128((const __m128i *)p);
+        /* As in mi_skip_plain. */
+        __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(chunk, _mm_set1_epi8('"')),
+                                                _mm_cmpeq_epi8(chunk, _mm_set1_epi8('\\'))),
+                                   _mm_cmplt_epi8(chunk, _mm_set1_epi8(0x20)));
+        int mask = _mm_movemask_epi8(hit);
+        if (mask && p[__builtin_ctz((unsigned)mask)] == '"') return p + __builtin_ctz((unsigned)mask);
+    }
+#else
+    (void)p;
+    (void)end;
+#endif
+    return NULL;
 }
 
 #endif
