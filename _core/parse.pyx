@@ -12,7 +12,7 @@ Rules
 - PERF: values are owned pointers here, not objects of Cython's, which would be counted up and down at every step.
 """
 
-from cpython.buffer cimport PyBUF_FULL_RO, PyBuffer_Release, PyBuffer_ToContiguous, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FULL_RO, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.object cimport PyObject, PyTypeObject
@@ -42,6 +42,8 @@ cdef extern from "Python.h":
     PyObject *Py_True
     PyObject *Py_False
     PyObject *Py_None
+    # Cython's own declaration takes no notice of a failure, after which the memory would be read as it is.
+    int PyBuffer_ToContiguous(void *buf, Py_buffer *view, Py_ssize_t size, char order) except -1
 
     int PyGC_Disable() noexcept
     int PyGC_Enable() noexcept
