@@ -30,6 +30,7 @@ import dataclasses
 import sys
 from collections import OrderedDict
 from enum import Enum
+from operator import attrgetter
 
 from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonTypeError, JsonWriteError
@@ -87,6 +88,8 @@ cdef extern from "Python.h":
 
 cdef object Decimal
 from decimal import Decimal
+
+cdef object FIELD_NAME = attrgetter("name")
 
 cdef enum:
     DEPTH_CEILING = 256  # of Limits.depth: bounds the recursion
@@ -459,8 +462,8 @@ cdef object plain_value(object value):
     if isinstance(names, tuple):
         return struct_value(kind, names, value)
     if isinstance(getattr(kind, "__dataclass_fields__", None), dict):
-        names = [field.name for field in dataclasses.fields(kind)]
-        return members_set(names, [field_value(value, name) for name in names])
+        names = list(map(FIELD_NAME, dataclasses.fields(kind)))
+        return members_set(names, field_values(value, names))
     raise JsonTypeError(
         JsonErrorKind.TYPE,
         f"JSON has no form for type {type_name(value)}: give a dict, list, str, int, Decimal, bool or None",
@@ -470,12 +473,20 @@ cdef object plain_value(object value):
 cdef object struct_value(object kind, tuple names, object value):
     """What msgspec would write of a Struct: an object, its tag first; or an array, where the type says so."""
     cdef object config = kind.__struct_config__
-    cdef list values = [field_value(value, name) for name in kind.__struct_fields__]
+    cdef list values = field_values(value, kind.__struct_fields__)
     cdef dict members
     if config.array_like:
         return values if config.tag is None else [config.tag, *values]
     members = members_set(names, values)
     return members if config.tag is None else {config.tag_field: config.tag, **members}
+
+
+cdef list field_values(object value, object names):
+    # No comprehension: where a list cannot grow, Cython 3.3 gives up the reference to the new item twice.
+    cdef list values = []
+    for name in names:
+        values.append(field_value(value, name))
+    return values
 
 
 cdef object field_value(object value, str name):
