@@ -63,6 +63,32 @@ def test_core_is_compiled_and_has_stubs(name: str) -> None:
     assert (PACKAGE / "_core" / f"{name}.pyi").is_file()
 
 
+IN_A_SUBINTERPRETER: Final = """
+import importlib, sys
+import mcpinput
+interpreters = importlib.import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+files = {name: module.__file__ for name, module in sys.modules.items() if name.startswith("mcpinput._core.")}
+interpreter = interpreters.create()
+# The extension alone: what it imports may itself refuse.
+interpreters.run_string(interpreter, f'''
+from importlib.util import module_from_spec, spec_from_file_location
+for name, file in {files!r}.items():
+    try:
+        module_from_spec(spec_from_file_location(name, file))
+    except ImportError:
+        print(name, "refuses", flush=True)
+''')
+interpreters.destroy(interpreter)
+print(mcpinput.json.parse(b"1"))
+"""
+
+
+def test_a_subinterpreter_is_refused_and_not_harmed() -> None:
+    *refusals, last = python(IN_A_SUBINTERPRETER).splitlines()
+    assert sorted(refusals) == [f"mcpinput._core.{name} refuses" for name in CORE]
+    assert last == "1"
+
+
 def test_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").is_file()
 
