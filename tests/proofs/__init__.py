@@ -1,0 +1,1 @@
+"""Long proofs of the compiled core: ``python -m tests.proofs [--full]``. Not collected by pytest."""
