@@ -1,8 +1,9 @@
 """Builds the sources of ``_core/`` into ``mcpinput._core.*``.
 
 The mode is read once, from ``MCPINPUT_BUILD``: ``release`` (default), ``asan`` (address and undefined-behaviour
-sanitizers) or ``trace`` (line tracing, for coverage of the .pyx files). Each mode has its own build folder, so that no
-build picks up objects of another.
+sanitizers), ``fuzz`` (those by clang, with its coverage instrumentation, for ``python -m tests.fuzz``) or ``trace``
+(line tracing, for coverage of the .pyx files). Each mode has its own build folder, so that no build picks up objects of
+another.
 """
 
 import os
@@ -16,19 +17,31 @@ from setuptools.command.build_ext import build_ext
 MODE = os.environ.get("MCPINPUT_BUILD", "release")
 CORE_MODULES = sorted(path.stem for path in Path("_core").glob("*.pyx"))
 
+# By clang, whose coverage the fuzzing engine reads. The first fault ends the run. CPython calls functions by other
+# types than their own, which newer versions of clang would report.
+FUZZ_ARGS = [
+    "-fsanitize=fuzzer-no-link,address,undefined",
+    "-fno-sanitize=function",
+    "-fno-sanitize-recover=undefined",
+]
 COMPILE_ARGS = {
     "release": ["-O3", "-g0", "-Wall", "-Wno-unused-function"],
     "asan": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-Wall", "-Wno-unused-function"],
+    "fuzz": ["-O1", "-g", "-fno-omit-frame-pointer", *FUZZ_ARGS, "-Wall", "-Wno-unused-function"],
     "trace": ["-O0", "-g"],
 }
-LINK_ARGS = {"release": [], "asan": ["-fsanitize=address,undefined"], "trace": []}
+LINK_ARGS = {"release": [], "asan": ["-fsanitize=address,undefined"], "fuzz": FUZZ_ARGS, "trace": []}
 MACROS = {
     "release": [],
     "asan": [],
+    "fuzz": [],
     "trace": [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")],
 }
 if MODE not in COMPILE_ARGS:
     raise SystemExit(f"MCPINPUT_BUILD={MODE!r}: expected one of {', '.join(COMPILE_ARGS)}")
+
+if MODE == "fuzz":
+    os.environ.setdefault("CC", "clang")
 
 BUILD_BASE = "build" if MODE == "release" else f"build/{MODE}"
 
