@@ -47,6 +47,8 @@ def dist(folder: Path) -> list[str]:
             "mcpinput/**/*.pyi",
             "tests/**/*.py",
             "tests/vectors/*",
+            "tests/fuzz/*.dict",
+            "tests/fuzz/corpus/*/*",
             "benchmarks/*.py",
             "examples/*.py",
             "docs/*.md",
