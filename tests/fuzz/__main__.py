@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of the compiled core: ``python -m tests.fuzz [--seconds N] [TARGET ...]``, in a checkout.
+"""Coverage-guided fuzzing of the compiled core: ``python -m tests.fuzz [--seconds N] [TARGET ...]`` in a checkout.
 
 It builds the core by clang with coverage and sanitizers (``MCPINPUT_BUILD=fuzz``), then runs each target for so many
 seconds in a process of its own, as many at once as there are processors, and prints a line for each. What a target
@@ -67,8 +67,6 @@ def build() -> Path:
     """Builds the instrumented core; gives the folder to import it from."""
     if shutil.which(os.environ.get("CC", "clang")) is None:
         raise CannotRun("no clang: the engine needs its coverage instrumentation (Debian: apt-get install clang)")
-    if importlib.util.find_spec("atheris") is None:
-        raise CannotRun("no atheris: pip install -e '.[test,fuzz]'")
     if not (ROOT / "setup.py").exists():
         raise CannotRun("no checkout: fuzzing builds the core from its sources")
     environment = os.environ | {"MCPINPUT_BUILD": "fuzz"}
@@ -82,7 +80,12 @@ def build() -> Path:
 
 def environment_of(folder: Path) -> dict[str, str]:
     """Environment in which the instrumented core runs."""
-    (runtime,) = (Path(path) / "asan_with_fuzzer.so" for path in _site_of("atheris"))
+    found = importlib.util.find_spec("atheris")
+    if found is None or found.origin is None:
+        raise CannotRun("no atheris: pip install -e '.[test,fuzz]'")
+    runtime = Path(found.origin).parent.parent / "asan_with_fuzzer.so"
+    if not runtime.exists():
+        raise CannotRun(f"this atheris has no {runtime.name}, which its wheels for Linux have")
     return os.environ | {
         "LD_PRELOAD": str(runtime),
         # Few frames and a small quarantine: remembering more costs nine tenths of the speed.
@@ -93,13 +96,6 @@ def environment_of(folder: Path) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "PYTHONHASHSEED": "0",
     }
-
-
-def _site_of(package: str) -> list[Path]:
-    found = importlib.util.find_spec(package)
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return [Path(place).parent for place in found.submodule_search_locations]
 
 
 def engine(target: str, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -146,9 +142,7 @@ def merge(target: str, environment: dict[str, str]) -> str:
     corpus = CORPUS / target
     corpus.mkdir(parents=True, exist_ok=True)
     before = set(corpus.iterdir())
-    done = engine(
-        target, environment, *OPTIONS, "-merge=1", "-use_counters=0", str(corpus), *map(str, [LEARNT / target])
-    )
+    done = engine(target, environment, *OPTIONS, "-merge=1", "-use_counters=0", str(corpus), str(LEARNT / target))
     if done.returncode:
         raise CannotRun(f"merging {target} failed:\n{done.stdout}")
     added = set(corpus.iterdir()) - before
@@ -157,8 +151,10 @@ def merge(target: str, environment: dict[str, str]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Builds, runs, tells."""
+    processors = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Fuzz the compiled core.")
     parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
+    parser.add_argument("--jobs", type=int, default=processors, help=f"targets at once ({processors})")
     parser.add_argument("--merge", action="store_true", help="take what was learnt into the corpus")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; without, all")
     options = parser.parse_args(arguments)
@@ -167,14 +163,14 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no target {', '.join(sorted(unknown))}")
     try:
         environment = environment_of(build())
-        shutil.rmtree(FINDINGS, ignore_errors=True)
-        FINDINGS.mkdir(parents=True)
         targets = options.targets or TARGETS
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(options.jobs) as pool:
             if options.merge:
                 for line in pool.map(lambda target: merge(target, environment), targets):
                     print(line, flush=True)
                 return 0
+            shutil.rmtree(FINDINGS, ignore_errors=True)
+            FINDINGS.mkdir(parents=True)
             failed = []
             for run in pool.map(lambda target: fuzz(target, environment, options.seconds), targets):
                 print(run.line(), flush=True)
