@@ -63,6 +63,17 @@ class Run:
         return f"{self.target:16} {self.executions:>11,} executions  edges {before:>5,} -> {after:>5,}  {verdict}"
 
 
+def find_runtime() -> Path:
+    """The library with the engine and the address sanitizer, which is loaded before anything else."""
+    found = importlib.util.find_spec("atheris")
+    if found is None or found.origin is None:
+        raise CannotRun("no atheris: pip install -e '.[test,fuzz]'")
+    runtime = Path(found.origin).parent.parent / "asan_with_fuzzer.so"
+    if not runtime.exists():
+        raise CannotRun(f"this atheris has no {runtime.name}, which its wheels for Linux have")
+    return runtime
+
+
 def build() -> Path:
     """Builds the instrumented core; gives the folder to import it from."""
     if shutil.which(os.environ.get("CC", "clang")) is None:
@@ -78,14 +89,8 @@ def build() -> Path:
     return folder
 
 
-def environment_of(folder: Path) -> dict[str, str]:
+def environment_of(runtime: Path, folder: Path) -> dict[str, str]:
     """Environment in which the instrumented core runs."""
-    found = importlib.util.find_spec("atheris")
-    if found is None or found.origin is None:
-        raise CannotRun("no atheris: pip install -e '.[test,fuzz]'")
-    runtime = Path(found.origin).parent.parent / "asan_with_fuzzer.so"
-    if not runtime.exists():
-        raise CannotRun(f"this atheris has no {runtime.name}, which its wheels for Linux have")
     return os.environ | {
         "LD_PRELOAD": str(runtime),
         # Few frames and a small quarantine: remembering more costs nine tenths of the speed.
@@ -162,7 +167,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         parser.error(f"no target {', '.join(sorted(unknown))}")
     try:
-        environment = environment_of(build())
+        environment = environment_of(find_runtime(), build())
         targets = options.targets or TARGETS
         with ThreadPoolExecutor(options.jobs) as pool:
             if options.merge:
