@@ -191,8 +191,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def tail(log: str) -> str:
-    """The end of a log, without the engine's progress and statistics."""
-    lines = [line for line in log.splitlines() if not re.match(r'#\d+\s|\tNEW_FUNC|stat::|"|###', line)]
+    """The end of a log, without the engine's progress and statistics and the outer frames of its stacks."""
+    lines = [line for line in log.splitlines() if not re.match(r'#\d+\s|\tNEW_FUNC|stat::|"|###|\s*#\d\d+ 0x', line)]
     return "\n".join(lines[-60:])
 
 
