@@ -33,7 +33,7 @@ LEARNT: Final = BUILD / "corpus"
 
 OPTIONS: Final = (
     "-max_len=4096",
-    "-timeout=20",  # seconds of one input
+    "-timeout=60",  # seconds of one input, on a machine that may be busy
     "-rss_limit_mb=2048",
     "-detect_leaks=0",  # what the interpreter keeps would count
     "-len_control=20",

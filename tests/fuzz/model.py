@@ -80,10 +80,13 @@ class Model:
 
     def _text(self, value: str) -> str:
         text = str.__str__(value)
-        if len(text.encode("utf-8", "surrogatepass")) > self._string_bytes:
-            self.faults.add(Kind.STRING)
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        try:
+            encoded = text.encode()
+        except UnicodeEncodeError:
             self.faults.add(Kind.SURROGATE)
+            encoded = text.encode("utf-8", "surrogatepass")
+        if len(encoded) > self._string_bytes:
+            self.faults.add(Kind.STRING)
         return text
 
     def _number(self, value: Any) -> Any:

@@ -193,20 +193,22 @@ def message_digest(data: bytes) -> None:
 
 
 def large(data: bytes) -> None:
-    """Nothing changes where the lock is given up, tables grow or text comes in many chunks: a text many times over."""
+    """Nothing changes where the lock is given up, tables grow or text comes in many chunks: a text many times over,
+    between long strings or under long names."""
     source = Source(data)
-    form = source.byte()
+    form = source.byte() % 3
     size = (1 << 14, 1 << 16, 5 << 16, 5 << 18)[source.byte() % 4]
-    shuffle = source.byte()
-    given = source.rest()[:2000]
-    count = size // (len(given) + 12)
-    if form % 3 == 0:
-        whole = b'{"a":[' + b",".join([given] * count) + b"]}"
+    count = 1 + source.number(2) % 2000
+    factor = source.byte()
+    given = source.rest()[:1000]
+    width = max(size // count - len(given), 4)
+    if form == 0:
+        whole = b'{"a":[' + b",".join([b'%b,"%0*d"' % (given, width, count)] * count) + b"]}"
     else:
-        names = sorted(range(count), key=lambda place: place * 2654435761 * shuffle % 65521)
-        if form % 3 == 2:
+        names = sorted(range(count), key=lambda place: place * factor % 251)
+        if form == 2:
             names += names[:1]
-        whole = b"{" + b",".join([b'"%d":%b' % (name, given) for name in names]) + b"}"
+        whole = b"{" + b",".join([b'"%0*d":%b' % (width, name, given) for name in names]) + b"}"
     tree, kind = outcome(core_parse.parse, whole, *WIDEST)
     raw, raw_kind = outcome(core_digest.canonical_raw, whole, *WIDEST, CANONICAL)
     digest, digest_kind = outcome(core_digest.params_digest, whole, *WIDEST, CANONICAL)
@@ -310,7 +312,7 @@ def _surroundings(dice: int) -> Iterator[None]:
 
 def _tree_limits(source: Source, dice: int) -> TextLimits:
     if dice % 2 == 0:
-        return 256, 1000, 1 << 20, 8 << 20
+        return 256, 500, 1 << 20, 8 << 20
     return 1 + source.byte() % 8, 1 + source.byte() % 64, 1 + source.byte() % 64, 1 + source.number(2) % 1024
 
 
