@@ -861,7 +861,7 @@ cdef int scan_values(Scan *s) noexcept nogil:
                     p = start
                     passed = 0
                 nodes_left -= passed
-                if passed < ROW // 2:
+                if passed < <size_t>ROW // 2:
                     in_row = 0
                 if p[0] != c'-' and (p[0] < c'0' or p[0] > c'9'):
                     nodes_left += 1

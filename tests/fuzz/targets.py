@@ -21,16 +21,16 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from mcpinput._core import canonical as core_canonical
 from mcpinput._core import digest as core_digest
-from mcpinput._core import dump as core_dump
 from mcpinput._core import envelope as core_envelope
-from mcpinput._core import parse as core_parse
+from mcpinput._core.canonical import canonical_number as core_canonical_number
 from mcpinput.errors import EnvelopeError, JsonError, JsonErrorKind, JsonParseError, JsonTypeError, JsonWriteError
+from mcpinput.json import Limits
 from tests.fuzz import reasons
 from tests.fuzz.model import FAULTS, Model, compact, number_faults
 from tests.fuzz.source import WIDEST, Interruption, Source, TextLimits, Trees, number, own_number, text, text_limits
 from tests.property import twin_canonical, twin_json
+from tests.support import core
 
 Target: TypeAlias = Callable[[bytes], None]
 
@@ -84,16 +84,21 @@ def read_back(value: Any) -> Any:
 # ---- texts ----
 
 
+def _of(limits: TextLimits) -> Limits:
+    depth, nodes, string, size = limits
+    return core.limits(depth, nodes, string, body_bytes=size)
+
+
 def _reads_as_the_twin(function: Callable[..., Any], given: bytes, limits: TextLimits, state: bool) -> Any:
     value, kind = outcome(function, given, *limits)
     assert kind is reasons.refusal(given, *limits, state=state)
     if kind is not None:
         try:
-            twin_json.parse(given, *limits, state=state)
+            twin_json.parse(given, limits=_of(limits), state=state)
         except twin_json.Refused:
             return None
         raise AssertionError("the twin takes what the core refuses")
-    assert shape(value) == shape(twin_json.parse(given, *limits, state=state))
+    assert shape(value) == shape(twin_json.parse(given, limits=_of(limits), state=state))
     return value
 
 
@@ -102,10 +107,10 @@ def parse(data: bytes) -> None:
     source = Source(data)
     limits = text_limits(source)
     given = source.rest()
-    value = _reads_as_the_twin(core_parse.parse, given, limits, False)
+    value = _reads_as_the_twin(core.parse, given, limits, False)
     if value is not None:
-        written = core_dump.dump(value, *WIDEST)
-        assert shape(core_parse.parse(written, *WIDEST)) == shape(read_back(value))
+        written = core.dump(value, *WIDEST)
+        assert shape(core.parse(written, *WIDEST)) == shape(read_back(value))
 
 
 def parse_state(data: bytes) -> None:
@@ -113,12 +118,12 @@ def parse_state(data: bytes) -> None:
     source = Source(data)
     limits = text_limits(source)
     given = source.rest()
-    value = _reads_as_the_twin(core_parse.parse_state, given, limits, True)
+    value = _reads_as_the_twin(core.parse_state, given, limits, True)
     if value is not None:
-        sealed = core_canonical.canonical_bytes(value, *WIDEST, False)
-        again = core_parse.parse_state(sealed, *WIDEST)
+        sealed = core.canonical_bytes(value, *WIDEST, False)
+        again = core.parse_state(sealed, *WIDEST)
         assert shape(again, ordered=False) == shape(value, ordered=False)
-        assert core_canonical.canonical_bytes(again, *WIDEST, False) == sealed
+        assert core.canonical_bytes(again, *WIDEST, False) == sealed
         assert sealed == twin_canonical.canonical(value)
 
 
@@ -136,22 +141,22 @@ def canonical_raw(data: bytes) -> None:
     """Canonical form of a text is that of the tree that the parser makes of it, and refuses what that refuses."""
     source = Source(data)
     limits = text_limits(source)
-    ceiling = source.number(2)
+    ceiling = 1 + source.number(2)
     chunk = 1 + source.byte()
     given = source.rest()
-    raw, kind = outcome(core_digest.canonical_raw, given, *limits, CANONICAL)
-    tree, parse_kind = outcome(core_parse.parse, given, *limits)
+    raw, kind = outcome(core.canonical_raw, given, *limits, CANONICAL)
+    tree, parse_kind = outcome(core.parse, given, *limits)
     assert kind is parse_kind
     if kind is not None:
         return
-    assert raw == core_canonical.canonical_bytes(tree, *WIDEST, False)
+    assert raw == core.canonical_bytes(tree, *WIDEST, False)
     assert raw == twin_canonical.canonical(tree)
     assert core_digest._in_chunks(given, chunk, False) == raw
-    _within(ceiling, raw, len(raw), core_digest.canonical_raw, given, *limits)
-    _within(ceiling, raw, len(raw), lambda size: core_canonical.canonical_bytes(tree, *WIDEST[:3], size, False))
-    assert twin_canonical.canonical(core_parse.parse_state(raw, *WIDEST)) == raw
+    _within(ceiling, raw, len(raw), core.canonical_raw, given, *limits)
+    _within(ceiling, raw, len(raw), lambda size: core.canonical_bytes(tree, *WIDEST[:3], size, False))
+    assert twin_canonical.canonical(core.parse_state(raw, *WIDEST)) == raw
     # Canonical text of a number can be a few characters longer than what may be read.
-    again, kind = outcome(core_digest.canonical_raw, raw, *WIDEST, CANONICAL)
+    again, kind = outcome(core.canonical_raw, raw, *WIDEST, CANONICAL)
     assert again == raw or (kind is JsonErrorKind.NUMBER_SIZE and len(raw) > twin_json.MAXIMUM_CHARACTERS)
 
 
@@ -159,11 +164,11 @@ def params_digest(data: bytes) -> None:
     """The digest of params is that of the tree that the parser makes of them, and refuses what that refuses."""
     source = Source(data)
     limits = text_limits(source)
-    ceiling = source.number(2)
+    ceiling = 1 + source.number(2)
     chunk = 1 + source.byte()
     given = source.rest()
-    digest, kind = outcome(core_digest.params_digest, given, *limits, CANONICAL)
-    tree, parse_kind = outcome(core_parse.parse, given, *limits)
+    digest, kind = outcome(core.params_digest, given, *limits, CANONICAL)
+    tree, parse_kind = outcome(core.parse, given, *limits)
     if parse_kind is None and not isinstance(tree, dict):
         parse_kind = JsonErrorKind.SYNTAX
     assert kind is parse_kind
@@ -171,10 +176,10 @@ def params_digest(data: bytes) -> None:
         return
     stable = twin_canonical.canonical(twin_canonical.stable(tree))
     assert digest == hashlib.sha256(stable).digest()
-    assert core_digest.tree_digest(tree, *limits[:3], CANONICAL) == digest
+    assert core.tree_digest(tree, *limits[:3], CANONICAL) == digest
     assert core_digest._in_chunks(given, chunk, True) == digest
-    _within(ceiling, digest, len(stable), core_digest.params_digest, given, *limits)
-    _within(ceiling, digest, len(stable), core_digest.tree_digest, tree, *limits[:3])
+    _within(ceiling, digest, len(stable), core.params_digest, given, *limits)
+    _within(ceiling, digest, len(stable), core.tree_digest, tree, *limits[:3])
 
 
 def message_digest(data: bytes) -> None:
@@ -182,14 +187,14 @@ def message_digest(data: bytes) -> None:
     source = Source(data)
     limits = text_limits(source)
     given = source.rest()
-    digest, kind = outcome(core_digest.message_digest, given, *limits, CANONICAL)
-    message, parse_kind = outcome(core_parse.parse, given, *limits)
+    digest, kind = outcome(core.message_digest, given, *limits, CANONICAL)
+    message, parse_kind = outcome(core.parse, given, *limits)
     params: Any = message.get("params", {}) if isinstance(message, dict) else None
     if parse_kind is None and not isinstance(params, dict):
         parse_kind = JsonErrorKind.SYNTAX
     assert kind is parse_kind
     if kind is None:
-        assert digest == core_digest.tree_digest(params, *WIDEST[:3], CANONICAL) == twin_canonical.digest(params)
+        assert digest == core.tree_digest(params, *WIDEST[:3], CANONICAL) == twin_canonical.digest(params)
 
 
 def large(data: bytes) -> None:
@@ -209,14 +214,14 @@ def large(data: bytes) -> None:
         if form == 2:
             names += names[:1]
         whole = b"{" + b",".join([b'"%0*d":%b' % (width, name, given) for name in names]) + b"}"
-    tree, kind = outcome(core_parse.parse, whole, *WIDEST)
-    raw, raw_kind = outcome(core_digest.canonical_raw, whole, *WIDEST, CANONICAL)
-    digest, digest_kind = outcome(core_digest.params_digest, whole, *WIDEST, CANONICAL)
+    tree, kind = outcome(core.parse, whole, *WIDEST)
+    raw, raw_kind = outcome(core.canonical_raw, whole, *WIDEST, CANONICAL)
+    digest, digest_kind = outcome(core.params_digest, whole, *WIDEST, CANONICAL)
     assert kind is raw_kind is digest_kind
     if kind is None:
-        assert raw == core_canonical.canonical_bytes(tree, *WIDEST, False)
-        assert digest == core_digest.tree_digest(tree, *WIDEST[:3], CANONICAL)
-        assert core_parse.parse(core_dump.dump(tree, *WIDEST), *WIDEST) == tree
+        assert raw == core.canonical_bytes(tree, *WIDEST, False)
+        assert digest == core.tree_digest(tree, *WIDEST[:3], CANONICAL)
+        assert core.parse(core.dump(tree, *WIDEST), *WIDEST) == tree
 
 
 class _NoBuffer:
@@ -253,11 +258,11 @@ def buffers(data: bytes) -> None:
     limits = text_limits(source)
     given = source.rest()
     readers: tuple[tuple[Callable[..., Any], tuple[int, ...]], ...] = (
-        (core_parse.parse, limits),
-        (core_parse.parse_state, limits),
-        (core_digest.canonical_raw, (*limits, CANONICAL)),
-        (core_digest.params_digest, (*limits, CANONICAL)),
-        (core_digest.message_digest, (*limits, CANONICAL)),
+        (core.parse, limits),
+        (core.parse_state, limits),
+        (core.canonical_raw, (*limits, CANONICAL)),
+        (core.params_digest, (*limits, CANONICAL)),
+        (core.message_digest, (*limits, CANONICAL)),
     )
     for buffer in _buffers(given):
         as_bytes = memoryview(buffer).tobytes()
@@ -359,16 +364,16 @@ def dump(data: bytes) -> None:
 
     def write() -> bytes:
         with _surroundings(dice):
-            return core_dump.dump(value, *limits)
+            return core.dump(value, *limits)
 
     if trees.restless:
         return _restless(write)
     model = Model(value, *limits[:3])
     written = _writes_as_the_model(model, limits, lambda plain: compact(plain).encode(), write)
     if written is not None:
-        assert core_parse.parse_state(written, *WIDEST) == model.plain
+        assert core.parse_state(written, *WIDEST) == model.plain
         # A number that is written can be a few characters longer than what may be read.
-        again, kind = outcome(core_parse.parse, written, *WIDEST)
+        again, kind = outcome(core.parse, written, *WIDEST)
         assert again == model.plain or kind is JsonErrorKind.NUMBER_SIZE
     return None
 
@@ -384,11 +389,11 @@ def canonical_bytes(data: bytes) -> None:
 
     def write() -> bytes:
         with _surroundings(dice):
-            return core_canonical.canonical_bytes(value, *limits, floats)
+            return core.canonical_bytes(value, *limits, floats)
 
     def digest() -> bytes:
         with _surroundings(dice):
-            return core_digest.tree_digest(value, *limits)
+            return core.tree_digest(value, *limits)
 
     if trees.restless:
         _restless(write)
@@ -401,7 +406,7 @@ def canonical_bytes(data: bytes) -> None:
     model = Model(value, *limits[:3], floats=floats)
     written = _writes_as_the_model(model, limits, twin_canonical.canonical, write)
     if written is not None:
-        assert core_parse.parse_state(written, *WIDEST) == model.plain
+        assert core.parse_state(written, *WIDEST) == model.plain
     if isinstance(value, dict):
         model = Model(value, *limits[:3], floats=False)
         try:
@@ -419,24 +424,24 @@ def canonical_number(data: bytes) -> None:
     source = Source(data)
     dice = source.byte()
     if dice & 8:
-        found, kind = outcome(core_parse.parse, source.rest(), *WIDEST)
+        found, kind = outcome(core.parse, source.rest(), *WIDEST)
         if kind is not None or isinstance(found, bool) or not isinstance(found, (int, Decimal)):
             return
     else:
         found = own_number(source) if dice & 16 else number(source)
     if isinstance(found, bool):
-        return _refuses(JsonTypeError, core_canonical.canonical_number, found)
+        return _refuses(JsonTypeError, core_canonical_number, found)
     plain, faults = number_faults(found)
     try:
         with _surroundings(dice):
-            written = core_canonical.canonical_number(found)
+            written = core_canonical_number(found)
     except JsonWriteError as error:
         assert error.kind in faults
         return None
     assert not faults
     assert written == twin_canonical.canonical_number(plain)
     assert Decimal(written) == plain
-    assert core_parse.parse_state(written.encode(), *WIDEST) == plain
+    assert core.parse_state(written.encode(), *WIDEST) == plain
     return None
 
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from mcpinput._core import canonical, digest, dump, envelope, parse
+from mcpinput._core import envelope
 from mcpinput.errors import EnvelopeError, JsonError
 from tests.proofs import operations
 from tests.proofs.operations import DEPTH, DIGESTING, NODES, READING, SIZE, STRING
 from tests.proofs.sentinels import grown, held, resident
+from tests.support import core
 
 TURNS: Final = 3
 """So often everything is done: a million parses and more. In full it is ten times as much."""
@@ -73,32 +74,32 @@ class Run:
         """Texts through every reader."""
         for source in sources():
             for text in spoilt(source):
-                self.make(parse.parse, text, *READING)
-                self.make(parse.parse_state, text, *READING)
-                self.make(digest.canonical_raw, text, *DIGESTING)
-                self.make(digest.params_digest, text, *DIGESTING)
+                self.make(core.parse, text, *READING)
+                self.make(core.parse_state, text, *READING)
+                self.make(core.canonical_raw, text, *DIGESTING)
+                self.make(core.params_digest, text, *DIGESTING)
                 self.parses += 2
             for limit in range(1, len(source)):
-                self.make(parse.parse, source, DEPTH, limit, STRING, SIZE)
-                self.make(parse.parse, source, DEPTH, NODES, limit, SIZE)
-                self.make(digest.canonical_raw, source, DEPTH, limit, STRING, SIZE, limit)
+                self.make(core.parse, source, DEPTH, limit, STRING, SIZE)
+                self.make(core.parse, source, DEPTH, NODES, limit, SIZE)
+                self.make(core.canonical_raw, source, DEPTH, limit, STRING, SIZE, limit)
                 self.parses += 2
 
     def write(self) -> None:
         """Trees through every writer, with something that cannot be written at every place, and every limit."""
         for value in (*operations.values().values(), *operations.values_by_code().values()):
-            size = len(dump.dump(value, *READING))
+            size = len(core.dump(value, *READING))
             steps = range(1, size, max(1, size // 200))
-            for write in (dump.dump, partial(with_floats, canonical.canonical_bytes)):
+            for write in (core.dump, partial(with_floats, core.canonical_bytes)):
                 self.make(write, value, *READING)
                 for limit in steps:
                     self.make(write, value, DEPTH, NODES, STRING, limit)
                     self.make(write, value, DEPTH, limit, STRING, SIZE)
         for wrong in operations.wrong_values().values():
             for tree in spoilt_trees(wrong):
-                self.make(dump.dump, tree, *READING)
-                self.make(canonical.canonical_bytes, tree, *READING, False)
-                self.make(digest.tree_digest, {"v": tree}, *READING)
+                self.make(core.dump, tree, *READING)
+                self.make(core.canonical_bytes, tree, *READING, False)
+                self.make(core.tree_digest, {"v": tree}, *READING)
 
     def wrap(self) -> None:
         """Tokens and payloads, cut at every place."""
@@ -123,7 +124,7 @@ def with_floats(write: Callable[..., bytes], value: object, *limits: int) -> byt
 
 def spoilt_trees(wrong: object) -> Iterator[Any]:
     """A tree with something wrong in each of its places."""
-    tree: Any = parse.parse(operations.REQUEST, *READING)
+    tree: Any = core.parse(operations.REQUEST, *READING)
     for name in tree:
         yield {**tree, name: wrong}
         members = tree[name]

@@ -18,9 +18,9 @@ from mcpinput import protocol
 from mcpinput._core import digest
 from mcpinput._core.parse import parse_state
 from mcpinput.errors import JsonError, JsonErrorKind, JsonParseError
-from mcpinput.json import canonical_bytes, canonical_number, canonical_raw, dump, parameter_digest, parse
+from mcpinput.json import Limits, canonical_bytes, canonical_number, canonical_raw, dump, parameter_digest, parse
 
-LIMITS: Final = (256, 1_000_000, 8 << 20, 16 << 20)
+LIMITS: Final = Limits(body_bytes=16 << 20)
 SIZE: Final = JsonErrorKind.NUMBER_SIZE
 EXPONENT: Final = JsonErrorKind.EXPONENT
 NINES: Final = "9" * 1024
@@ -36,7 +36,7 @@ def int_digits(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def state(text: bytes) -> Any:
-    return parse_state(text, *LIMITS)
+    return parse_state(text, limits=LIMITS)
 
 
 def exactly(value: Any) -> Any:
@@ -156,7 +156,7 @@ def test_every_reader_refuses_the_same(token: str, kind: JsonErrorKind) -> None:
         lambda: parse(params),
         lambda: canonical_raw(params),
         lambda: parameter_digest(params),
-        lambda: digest.message_digest(message, *LIMITS, 32 << 20),
+        lambda: digest.message_digest(message, limits=LIMITS),
     ):
         with pytest.raises(JsonParseError) as caught:
             read()

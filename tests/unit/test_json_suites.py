@@ -18,14 +18,14 @@ import pytest
 from mcpinput._core import digest
 from mcpinput.errors import JsonErrorKind as Kind
 from mcpinput.errors import JsonParseError
-from mcpinput.json import canonical_bytes, canonical_number, canonical_raw, dump, parameter_digest, parse
+from mcpinput.json import Limits, canonical_bytes, canonical_number, canonical_raw, dump, parameter_digest, parse
 
 VECTORS: Final = Path(os.environ.get("MCPINPUT_VECTORS") or Path(__file__).parents[3] / "shared" / "vectors")
 if not VECTORS.is_dir():
     pytest.skip(f"the vectors of others are not at {VECTORS}", allow_module_level=True)
 
 SUITE: Final = {path.stem: path.read_bytes() for path in sorted((VECTORS / "JSONTestSuite").glob("*.json"))}
-LIMITS: Final = (256, 1_000_000, 8 << 20, 16 << 20, 32 << 20)
+LIMITS: Final = Limits(body_bytes=16 << 20)
 
 # JSON by the grammar, but one object has two members of one name.
 DUPLICATES: Final = {"y_object_duplicated_key", "y_object_duplicated_key_and_value"}
@@ -84,7 +84,7 @@ def refused_by_all(text: bytes) -> Kind:
     params = b'{"v":' + text + b"}"
     message = b'{"params":' + params + b"}"
     assert refusal(parameter_digest, params) is refusal(parse, params)
-    assert refusal(lambda data: digest.message_digest(data, *LIMITS), message) is refusal(parse, message)
+    assert refusal(lambda data: digest.message_digest(data, limits=LIMITS), message) is refusal(parse, message)
     assert refusal(canonical_raw, text) is refusal(parse, text)
     return refusal(parse, text)
 
@@ -104,7 +104,7 @@ def accepted_by_all(text: bytes) -> Any:
     assert canonical_raw(dump(value)) == canonical
     params = b'{"v":' + text + b"}"
     assert parameter_digest(params) == parameter_digest({"v": value})
-    assert digest.message_digest(b'{"params":' + params + b"}", *LIMITS) == parameter_digest(params)
+    assert digest.message_digest(b'{"params":' + params + b"}", limits=LIMITS) == parameter_digest(params)
     return value
 
 
