@@ -7,7 +7,7 @@ and the form of numbers vary while the value stays the same.
 from __future__ import annotations
 
 import hashlib
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -193,6 +193,19 @@ def test_number_is_as_the_twin_says_and_keeps_its_value(number: int | Decimal) -
     text = canonical_number(number)
     assert text == twin.canonical_number(number)
     assert Decimal(text) == number
+
+
+def test_ints_and_decimals_of_every_length_and_with_every_run_of_zeros() -> None:
+    digits = "9071250436801234567890123"
+    for length in range(1, 26):
+        for zeros in range(25):
+            number = int(digits[:length]) * 10**zeros
+            for value in (number, -number):
+                assert canonical_number(value) == twin.canonical_number(value)
+                assert canonical_bytes([value]).decode() == f"[{twin.canonical_number(value)}]"
+                for point in range(0, length + zeros + 9, 3):
+                    exact = Decimal(value).scaleb(-point, context=Context(prec=60))
+                    assert canonical_bytes([exact]).decode() == f"[{twin.canonical_number(exact)}]"
 
 
 @given(texts())

@@ -180,6 +180,57 @@ def test_strings_have_the_escapes_of_rfc_8785(text: str) -> None:
     assert dump(text, limits=LIMITS) == f'"{expected}"'.encode()
 
 
+# Text that CPython keeps in one, two and four bytes a character, long enough for every step of the writer.
+marks = st.sampled_from('"\\\n\0\x1f\x7f abc')
+kept_texts = st.one_of(
+    *(
+        st.text(st.one_of(marks, st.characters(max_codepoint=most, exclude_categories=["Cs"])), max_size=600)
+        for most in (0x7F, 0xFF, 0xFFFF, 0x10FFFF)
+    ),
+    st.builds(
+        lambda filler, length, at, special: (filler * length)[:at] + special + (filler * length)[at:],
+        st.sampled_from(["a", "\u00e9", "\u6f22", "\U0001f600"]),
+        st.integers(0, 600),
+        st.integers(0, 600),
+        st.sampled_from(["", '"', "\\", "\n", "\0", "\u00ff", "\u07ff", "\uffff", "\U0010ffff"]),
+    ),
+)
+
+
+@given(kept_texts, st.integers(0, 40))
+def test_text_of_every_kind_is_what_the_standard_library_writes(text: str, less: int) -> None:
+    expected = json.dumps(text, ensure_ascii=False).encode()
+    assert dump(text, limits=LIMITS) == expected
+    assert dump({text: text}, limits=LIMITS) == b"{" + expected + b":" + expected + b"}"
+    size = len(text.encode()) or 1
+    assert dump(text, limits=Limits(string_bytes=size, response_bytes=len(expected))) == expected
+    for limits, kind in (
+        ((size - less, len(expected)), "string limit"),
+        ((size, len(expected) - less), "size limit"),
+    ):
+        if less and min(limits) > 0:
+            with pytest.raises(JsonWriteError) as caught:
+                dump(text, limits=Limits(string_bytes=limits[0], response_bytes=limits[1]))
+            assert caught.value.kind == kind
+
+
+@given(kept_texts, st.integers(0, 600), st.integers(0xD800, 0xDFFF))
+def test_a_surrogate_in_text_of_every_kind_is_found(text: str, at: int, surrogate: int) -> None:
+    with pytest.raises(JsonWriteError, match="surrogate"):
+        dump([text[:at] + chr(surrogate) + text[at:]], limits=LIMITS)
+
+
+@given(st.one_of(decimals, st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20)))
+def test_a_decimal_is_its_own_text(number: Decimal) -> None:
+    assert dump([number], limits=LIMITS) == f"[{number if number else abs(number)}]".encode()
+
+
+@given(st.integers(-(2**70), 2**70), st.integers(0, 70))
+def test_an_int_is_its_own_text(number: int, bits: int) -> None:
+    for value in (number, number >> bits, 1 << bits, -1 << bits):
+        assert dump([value], limits=LIMITS) == f"[{value}]".encode()
+
+
 @given(trees, st.integers(1, 200))
 def test_the_output_limit_is_exact(tree: Any, less: int) -> None:
     text = dump(tree, limits=LIMITS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import enum
+import random
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 
 from mcpinput.errors import JsonErrorKind, JsonTypeError, JsonWriteError
-from mcpinput.json import Limits, canonical_bytes, canonical_number, freeze, parse
+from mcpinput.json import Limits, canonical_bytes, canonical_number, dump, freeze, parameter_digest, parse
 from tests import vectors
 
 VECTORS = vectors.load("canonical")
@@ -74,6 +75,39 @@ def test_order_does_not_depend_on_insertion() -> None:
     one = canonical_bytes(dict.fromkeys(names, 1))
     other = canonical_bytes(dict.fromkeys(reversed(names), 1))
     assert one == other == '{"":1,"z":1,"\ud7ff":1,"\U0001f600":1,"\ue000":1,"\ufb33":1}'.encode()
+
+
+ALPHABETS = ["ab", "ab\0", "a\u00e9", "a\ud7ff\ue000\U00010000", "a\uffff\U0001f600"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 1000])
+@pytest.mark.parametrize("alphabet", ALPHABETS, ids=ascii)
+@pytest.mark.parametrize("start", ["", "eight or more letters "])
+def test_members_are_sorted_however_many(count: int, alphabet: str, start: str) -> None:
+    dice = random.Random(count)
+    names = {start + "".join(dice.choices(alphabet, k=dice.randrange(14))) for _ in range(count)}
+    expected = sorted(names, key=lambda name: name.encode("utf-16-be"))
+    for order in (expected, expected[::-1], dice.sample(expected, len(expected))):
+        text = canonical_bytes({name: place for place, name in enumerate(order)})
+        written = parse(text)
+        assert isinstance(written, dict)
+        assert list(written) == expected
+        assert [order[int(place)] for place in written.values()] == expected
+
+
+def test_objects_inside_objects_keep_their_own_members() -> None:
+    def tree(depth: int) -> dict[str, Any]:
+        members: dict[str, Any] = {f"{n:02}": 10 * n + 1 for n in reversed(range(30))}
+        if depth:
+            members["07"] = [tree(depth - 1), {"b": 1, "a": 2}]
+        return members
+
+    def ordered(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: ordered(value[name]) for name in sorted(value)}
+        return [ordered(item) for item in value] if isinstance(value, list) else value
+
+    assert canonical_bytes(tree(9)) == dump(ordered(tree(9)))
 
 
 # ---- numbers ----
@@ -274,6 +308,10 @@ class Own(str):
 
 def test_two_names_of_the_same_text_are_refused() -> None:
     assert refusal({Own("a"): 1, "b": 2, Own("a"): 3}) is JsonErrorKind.DUPLICATE
+    many: dict[str, Any] = {Own(f"name {n}"): n for n in range(100)}
+    assert parse(canonical_bytes(many)) == {str.__str__(name): n for name, n in sorted(many.items())}
+    assert refusal(many | {Own("name 63"): 1}) is JsonErrorKind.DUPLICATE
+    assert refusal({Own("\u00e9"): 1, "\u00e9": 2, Own("\u6f22"): 3}) is JsonErrorKind.DUPLICATE
 
 
 def test_a_value_that_empties_its_containers_does_not_take_its_siblings_away() -> None:
@@ -292,6 +330,26 @@ def test_a_value_that_empties_its_containers_does_not_take_its_siblings_away() -
     items += [Sly.ONE, 2]
     members |= {"a": items, "b": Sly.ONE, "c": [3]}
     assert canonical_bytes(members) == b'{"a":[1],"b":1,"c":[3]}'
+
+
+def test_meta_that_code_makes_counts_as_what_it_is() -> None:
+    @dataclass
+    class Meta:
+        progressToken: Any
+        k: Any
+
+    @dataclass
+    class Token:
+        progressToken: int
+
+    class Choice(enum.Enum):
+        META = {"k": [1], "baggage": "x"}  # noqa: RUF012 - the member is the point
+
+    plain = {"name": "t", "_meta": {"k": [1]}}
+    for meta in (Meta(Shape.ROUND, [1]), Choice.META, OrderedDict(traceparent=Shape.ROUND, k=(1,))):
+        assert parameter_digest({"_meta": meta, "requestState": Token(1), "name": "t"}) == parameter_digest(plain)
+    assert parameter_digest({"_meta": Token(1), "name": "t"}) == parameter_digest({"name": "t"})
+    assert parameter_digest({"_meta": Shape.ROUND}) == parameter_digest({"_meta": [1, "round"]})
 
 
 # ---- limits ----
@@ -344,7 +402,18 @@ def test_strings_are_measured_in_utf8(text: str) -> None:
         assert refusal(tree, Limits(string_bytes=5)) is JsonErrorKind.STRING
 
 
-@pytest.mark.parametrize("tree", [{"a": [1, "x"]}, ["\n" * 5000], [Decimal("0.001")] * 3000, "x" * 100_000])
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"a": [1, "x"]},
+        ["\n" * 5000],
+        [Decimal("0.001")] * 3000,
+        "x" * 100_000,
+        *([number] for number in (100, -1200, 10**18, 10**19, 10**40, -(10**18), 0)),
+        *([Decimal(text)] for text in ("1.500", "1.50000E+10", "1000000000.0", "-1200.00", "-0.00", "1E-7", "0.0010")),
+        {"b": {}, "a": [{}, []], "\u00e9": "\u6f22\n"},
+    ],
+)
 def test_output_ceiling(tree: Any) -> None:
     size = len(canonical_bytes(tree))
     assert len(canonical_bytes(tree, limits=Limits(canonical_bytes=size))) == size

@@ -6,6 +6,8 @@ import dataclasses
 import decimal
 import enum
 import gc
+import json
+import random
 import sys
 import threading
 import types
@@ -78,6 +80,53 @@ def test_text(value: Any, text: str) -> None:
     assert dump(value) == text.encode()
 
 
+# A character of each kind that is not written as it is, or not as one byte, and fillers that make CPython keep the text
+# in one, two and four bytes a character.
+SPECIALS = '"\\\n\0\x1f\x80\xff\u07ff\u0800\u6f22\uffff\U0001f600\U0010ffff'
+FILLERS = ["a", "\u00e9", "\u6f22", "\U0001f600", "a\u6f22", "a\U0001f600b"]
+
+
+def spelled(text: str) -> bytes:
+    """What the standard library writes of a text: its escapes are those of RFC 8785."""
+    return json.dumps(text, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("filler", FILLERS)
+@pytest.mark.parametrize("special", SPECIALS, ids=ascii)
+def test_text_with_a_special_character_anywhere(filler: str, special: str) -> None:
+    lengths = [*range(1, 36), *range(47, 50), *range(62, 68), 80, 130]
+    texts = []
+    for length in lengths:
+        text = (filler * length)[:length]
+        texts += [text[:at] + special + text[at + 1 :] for at in range(length)]
+    for text in texts:
+        assert dump(text) == spelled(text)
+    assert dump(texts) == b"[" + b",".join(map(spelled, texts)) + b"]"
+    assert canonical_bytes(texts) == dump(texts)
+    assert dump(dict.fromkeys(texts)) == b"{" + b",".join(spelled(t) + b":null" for t in dict.fromkeys(texts)) + b"}"
+
+
+@pytest.mark.parametrize(
+    "filler", ["a", "\u00e9", "\u6f22", "\U0001f600", "\n", "\x01", "a\n\u00e9", "a\n\u6f22\U0001f600"]
+)
+def test_long_text_of_every_length(filler: str) -> None:
+    for length in [*range(250, 262), *range(508, 518), 1024, 4090, 4096, 9000]:
+        text = (filler * length)[:length]
+        assert dump(["x", text, text]) == b'["x",' + spelled(text) + b"," + spelled(text) + b"]"
+        tail = text[:-1] + '"'
+        assert dump(tail) == spelled(tail)
+
+
+@pytest.mark.parametrize("filler", ["a", "\u00e9", "\u6f22", "\U0001f600"])
+def test_a_surrogate_anywhere_is_found(filler: str) -> None:
+    for length in (1, 2, 7, 8, 9, 17, 40, 257, 300):
+        for at in {*range(min(length, 40)), length - 1}:
+            for surrogate in "\ud800", "\udfff", "\ud83d\ude00":
+                text = filler * at + surrogate + filler * (length - at - 1)
+                assert refusal([text]).kind is Kind.SURROGATE
+                assert refusal({text: 0}).kind is Kind.SURROGATE
+
+
 # ---- numbers ----
 
 
@@ -87,6 +136,27 @@ def test_text(value: Any, text: str) -> None:
 )
 def test_ints_are_plain(number: int) -> None:
     assert dump(number) == str(number).encode()
+
+
+def test_ints_of_every_length_are_plain() -> None:
+    powers = [10**n for n in range(40)] + [2**n for n in range(130)]
+    numbers = [sign * (power + step) for power in powers for step in (-1, 0, 1) for sign in (1, -1)]
+    assert dump(numbers) == b"[" + ",".join(map(str, numbers)).encode() + b"]"
+    assert [dump(number) for number in numbers] == [str(number).encode() for number in numbers]
+
+
+def test_decimals_of_every_shape_are_their_own_text() -> None:
+    digits = "9071250436801234567890123456789"
+    numbers = [
+        Decimal((sign, tuple(map(int, digits[first : first + length])), exponent))
+        for sign in (0, 1)
+        for first in (0, 1)
+        for length in range(1, 25)
+        for exponent in range(-30, 4)
+    ]
+    texts = [str(number if number else abs(number)) for number in numbers]
+    assert dump(numbers) == b"[" + ",".join(texts).encode() + b"]"
+    assert [dump(number) for number in numbers] == [text.encode() for text in texts]
 
 
 @pytest.mark.parametrize("digits", [511, 512, 513, 640, 641, 1024])
@@ -407,7 +477,34 @@ def test_strings_are_measured_in_utf8(text: str) -> None:
         assert (error.kind, error.limit) == (Kind.STRING, 3)
 
 
-@pytest.mark.parametrize("value", [None, True, 123, 1.5, Decimal("1.50"), "a\nb", {"a": 1}, [[1, 2], 3], "x" * 10_000])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        123,
+        -(10**18),
+        10**30,
+        1.5,
+        Decimal("1.50"),
+        Decimal("-0.00"),
+        Decimal("1.50E+30"),
+        "a\nb",
+        "\u00e9\u00e9\n",
+        "\u6f22" * 10,
+        "\x01" * 300,
+        "\u00e9" * 700,
+        "\u6f22\n" * 700,
+        "\U0001f600a" * 700,
+        {"a": 1},
+        {"\u00e9": [], "b": {}},
+        [[1, 2], 3],
+        [[], [[]], {}],
+        "x" * 10_000,
+        ["x" * 4093],
+        ["x" * 4080, 7, "\n" * 20],
+    ],
+)
 def test_the_output_limit_is_exact(value: Any) -> None:
     text = dump(value)
     assert dump(value, size=len(text)) == text
@@ -515,6 +612,64 @@ def test_code_that_runs_while_writing_cannot_change_what_is_written() -> None:
     assert dump(tree) == b'{"b":1,"c":{"a":1},"d":[2],"e":"last"}'
     items.extend([Meddler(), [2] * 5, object()])
     assert dump(items) == b'[{"a":1}]'
+
+
+@pytest.mark.parametrize("write", [dump, canonical_bytes])
+def test_code_that_changes_every_container_meanwhile_does_no_harm(write: Any) -> None:
+    dice = random.Random(7)
+
+    class Meddler(enum.Enum):
+        A = 1
+
+        @property
+        def value(self) -> Any:
+            for _ in range(3):
+                place = dice.choice(containers)
+                if isinstance(place, dict):
+                    place.clear()
+                    place.update({f"n{dice.random()}": [str(dice.random()), 5] for _ in range(dice.randrange(3))})
+                else:
+                    place[:] = [{"m": "x" * dice.randrange(40)} for _ in range(dice.randrange(3))]
+            return dice.choice([1, "v", [Meddler.A] if dice.random() < 0.3 else [], {"k": "v" * 30}])
+
+    for _ in range(100):
+        containers: list[Any] = [[] for _ in range(4)] + [{} for _ in range(4)]
+        tree: list[Any] = [*containers, Meddler.A, "tail"]
+        for place in containers[:3]:
+            place += [containers[3], Meddler.A, "t" * 20, (1, Meddler.A, ["in a tuple"]), Decimal("1.5")]
+        for place in containers[4:7]:
+            place |= {"b": containers[7], "a": Meddler.A, "c": "t" * 20, "d": {"e": Meddler.A}, "f": 2**70}
+        assert isinstance(json.loads(write(tree)), list)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("value", [[1], [Point(1)], [object()], [Point(object())]], ids=repr)
+def test_the_collector_is_left_as_it_was(value: Any, enabled: bool) -> None:
+    (gc.enable if enabled else gc.disable)()
+    try:
+        for write in (dump, canonical_bytes):
+            try:
+                write(value)
+            except JsonTypeError:
+                assert "object" in repr(value)
+            assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
+
+
+def test_code_of_the_application_runs_with_the_collector_on() -> None:
+    seen = []
+
+    @dataclasses.dataclass
+    class Looking:
+        a: int = 1
+
+        def __getattribute__(self, name: str) -> Any:
+            seen.append(gc.isenabled())
+            return 1
+
+    assert dump([Looking()]) == canonical_bytes([Looking()]) == b'[{"a":1}]'
+    assert all(seen)
 
 
 def test_an_exception_of_a_field_passes_through() -> None:
