@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from benchmarks import peers
-from benchmarks.measure import Effort, Line, compare
-from benchmarks.payloads import one_value_repeated, payloads
+from benchmarks.measure import Effort, Line, bounded, compare, weighed, worst
+from benchmarks.payloads import adversarial, nodes_of, one_value_repeated, payloads, plain_text
 from mcpinput.json import Limits, dump, parameter_digest, parse
 
 # Ratio to reach at least, by payload. The peer of a target is always the first of the peer list: msgspec, or orjson.
@@ -19,6 +19,14 @@ DIGEST_TREE: Final = {"small": 0.9, "rows": 1.0, "numbers": 1.4, "text": 0.9}
 DIGEST_RAW: Final = {"small": 1.9, "rows": 4.0, "numbers": 2.8, "text": 1.35}
 DUMP: Final = {"small": 1.1, "rows": 1.3, "numbers": 2.0, "text": 2.0}
 DIGEST_TINY_TOKENS: Final = 1 / 15
+DIGEST_ANYTHING: Final = 1 / 12
+
+# What is allowed at most.
+BYTES_A_TOKEN: Final = 16
+SECONDS_A_VALUE: Final = 300e-9
+SECONDS_A_BYTE: Final = 1e-9
+
+ADVERSARIAL_BYTES: Final = 1_000_000
 TARGET_PEERS: Final = ("msgspec", "orjson")
 
 Of = Callable[[Any], object]
@@ -76,4 +84,31 @@ def lines(effort: Effort) -> Iterator[Line]:
         "sha256 of the same bytes",
         effort,
         target=DIGEST_TINY_TOKENS,
+    )
+    yield weighed(
+        "digest 1,000,000 tiny numbers, memory a token",
+        lambda: parameter_digest(tiny, limits=limits),
+        limits.nodes,
+        BYTES_A_TOKEN,
+        "what is allowed",
+    )
+    hard = adversarial(ADVERSARIAL_BYTES)
+    yield worst("parse, worst", (_parse_bound(name, text, effort) for name, text in hard.items()))
+    yield worst("digest, worst", (_digest_bound(name, text, effort) for name, text in hard.items()))
+
+
+def _parse_bound(name: str, text: bytes, effort: Effort) -> Line:
+    tree = parse(text)  # alive until the line is there: see benchmarks.payloads
+    allowed = nodes_of(tree) * SECONDS_A_VALUE + len(text) * SECONDS_A_BYTE
+    return bounded(name, partial(parse, text), allowed, "300 ns a value, 1 ns a byte", effort)
+
+
+def _digest_bound(name: str, text: bytes, effort: Effort) -> Line:
+    return compare(
+        name,
+        partial(parameter_digest, text),
+        partial(parameter_digest, plain_text(len(text))),
+        "plain text of that size",
+        effort,
+        target=DIGEST_ANYTHING,
     )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import tracemalloc
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 Call = Callable[[], object]
@@ -57,6 +58,11 @@ class Line:
     target: float | None
     met: bool | None
 
+    @property
+    def by_far_missed(self) -> bool:
+        """Whether not even half of the target was reached: no busy machine does that."""
+        return self.target is not None and self.ratio < self.target / 2
+
     def as_json(self) -> dict[str, Any]:
         """The line as a JSON object."""
         return asdict(self)
@@ -76,14 +82,49 @@ def compare(case: str, ours: Call, peer: Call, peer_name: str, effort: Effort, *
         else:
             our_times.append(_timed(ours, our_count))
             peer_times.append(_timed(peer, peer_count))
-    our_time = statistics.median(our_times)
-    peer_time = statistics.median(peer_times)
-    unit, size = next((pair for pair in _UNITS if our_time >= pair[1]), _UNITS[-1])
-    ratio = peer_time / our_time
+    return _line(case, statistics.median(our_times), statistics.median(peer_times), peer_name, _UNITS, target)
+
+
+def bounded(case: str, ours: Call, allowed: float, bound: str, effort: Effort) -> Line:
+    """Sets a call beside the seconds that it may take; ``bound`` says how many. Its target is 1.
+
+    No peer runs in turn with it, on the same busy machine, so its best time counts: others can only add to that.
+    """
+    count = _calls_in(ours, effort.seconds)
+    taken = min(_timed(ours, count) for _ in range(effort.repetitions))
+    return _line(case, taken, allowed, bound, _UNITS, 1.0)
+
+
+def weighed(case: str, ours: Call, count: int, allowed: float, bound: str) -> Line:
+    """Sets the memory that a call takes on top, in bytes for each of ``count``, beside what may be. Its target is 1.
+
+    What counts is the most that is taken at once, of Python's allocators, which is all that the core uses.
+    """
+    ours()
+    tracemalloc.start()
+    try:
+        ours()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return _line(case, peak / count, allowed, bound, (("B", 1.0),), 1.0)
+
+
+def worst(case: str, lines: Iterable[Line]) -> Line:
+    """Of lines with one target the one that is farthest from it, as a line that names it."""
+    line = min(lines, key=lambda line: line.ratio)
+    return replace(line, case=f"{case}: {line.case}")
+
+
+def _line(
+    case: str, ours: float, peer: float, peer_name: str, units: tuple[tuple[str, float], ...], target: float | None
+) -> Line:
+    unit, size = next((pair for pair in units if ours >= pair[1]), units[-1])
+    ratio = peer / ours
     return Line(
         case=case,
-        ours=our_time / size,
-        peer=peer_time / size,
+        ours=ours / size,
+        peer=peer / size,
         peer_name=peer_name,
         unit=unit,
         ratio=ratio,

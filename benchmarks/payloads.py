@@ -105,6 +105,68 @@ def one_value_repeated(count: int) -> bytes:
     return b'{"x":[' + b",".join([b"1e-6"] * count) + b"]}"
 
 
+def adversarial(size: int) -> dict[str, bytes]:
+    """Objects of about ``size`` bytes that are made to be dear: tiny values, depth, names, escapes, long numbers."""
+    draw = random.Random(8785)
+    names = draw.sample(range(10**8, 10**9), size // 12)
+
+    def repeated(unit: bytes) -> bytes:
+        return b'{"x":[' + b",".join([unit] * (size // (len(unit) + 1))) + b"]}"
+
+    def members(order: list[int]) -> bytes:
+        return b"{" + b",".join(b'"%d":1' % name for name in order) + b"}"
+
+    deep = 250
+    return {
+        "1e-6": repeated(b"1e-6"),
+        "1": repeated(b"1"),
+        "10": repeated(b"10"),
+        "1.5": repeated(b"1.5"),
+        "[]": repeated(b"[]"),
+        "{}": repeated(b"{}"),
+        "empty strings": repeated(b'""'),
+        "one member": repeated(b'{"a":1}'),
+        "two members out of order": repeated(b'{"b":1,"a":2}'),
+        "arrays 250 deep": repeated(b"[" * deep + b"]" * deep),
+        "objects 250 deep": repeated(b'{"a":' * deep + b"1" + b"}" * deep),
+        "objects 250 deep, out of order": repeated(b'{"b":1,"a":' * deep + b"1" + b"}" * deep),
+        "one object, in order": members(sorted(names)),
+        "one object, backwards": members(sorted(names, reverse=True)),
+        "one object, at random": members(names),
+        # More names than any cache keeps, and alike in what one would look at.
+        "names never seen before": b'{"x":[' + b",".join(b'{"a%da":1}' % name for name in names[: size // 17]) + b"]}",
+        "long names alike": members([10**60 + name for name in names[: size // 65]]),
+        "escaped names": repeated(b'{"\\u0062":1,"\\u0061":2}'),
+        "short escapes": b'{"x":"' + b"\\n" * (size // 2) + b'"}',
+        "long escapes": b'{"x":"' + b"\\u00e9" * (size // 6) + b'"}',
+        "text of two bytes": '{{"x":"{}"}}'.format("é" * (size // 2)).encode(),
+        "text of three bytes": '{{"x":"{}"}}'.format("€" * (size // 3)).encode(),
+        "text of four bytes": '{{"x":"{}"}}'.format("😀" * (size // 4)).encode(),
+        "ints of 1,024 digits": repeated(b"7" * 1024),
+        "fractions of 1,022 digits": repeated(b"0." + b"7" * 1022),
+        "white space": b'{"x":[1' + b" " * size + b"]}",
+    }
+
+
+def plain_text(size: int) -> bytes:
+    """An object of one long string, ``size`` bytes in all."""
+    return b'{"x":"' + b"x" * (size - 8) + b'"}'
+
+
+def nodes_of(tree: Any) -> int:
+    """Values in a tree, containers included."""
+    count = 0
+    left = [tree]
+    while left:
+        value = left.pop()
+        count += 1
+        if isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+    return count
+
+
 def items(count: int) -> list[dict[str, Any]]:
     """Arguments that grow: ``count`` order lines with an exact price each."""
     return [{"id": i, "price": Decimal(1999 + i) / 100} for i in range(count)]

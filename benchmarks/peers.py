@@ -18,6 +18,10 @@ Peer: TypeAlias = tuple[str, Callable[[Any], object]]
 """Name of the peer, and what it does with a text or a tree."""
 
 
+NAMES: Final = ("msgspec", "orjson", "simplejson", "rfc8785", "mcp")
+"""Every peer that is no part of Python."""
+
+
 def installed(name: str) -> ModuleType | None:
     """The module, or None where it is not installed."""
     try:
