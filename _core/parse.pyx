@@ -25,7 +25,7 @@ from mcpinput._core.scan cimport (
     MI_CONTROL, MI_END, MI_ESCAPE, MI_EXPONENT, MI_NUMBER_CHARS, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE,
     MI_NUMBER_TEXT, MI_NUMBER_WORDS, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING,
     mi_canonical_number, mi_decode, mi_digits_to_words, mi_number, mi_rules, mi_same, mi_scan_number, mi_scan_string,
-    mi_short_number, mi_skip_plain, mi_status, mi_string, mi_unescape
+    mi_short_number, mi_skip_plain, mi_status, mi_string, mi_unescape, mi_word
 )
 
 import decimal
@@ -367,7 +367,7 @@ cdef PyObject *decoded(const uint8_t *p, const uint8_t *end, const mi_string *fo
 
 cdef object digits_to_int(const uint8_t *digits, uint32_t count):
     """The int of at most MI_NUMBER_CHARS decimal digits, whatever sys.set_int_max_str_digits says."""
-    cdef uint64_t words[MI_NUMBER_WORDS]
+    cdef mi_word words[MI_NUMBER_WORDS]
     cdef long long value = 0
     cdef uint32_t i
     cdef size_t used
@@ -376,7 +376,7 @@ cdef object digits_to_int(const uint8_t *digits, uint32_t count):
             value = value * 10 + (digits[i] - 48)
         return PyLong_FromLongLong(value)
     used = mi_digits_to_words(digits, count, words)
-    return int_from_bytes((<char *>words)[:used * sizeof(uint64_t)], sys.byteorder)
+    return int_from_bytes((<char *>words)[:used * sizeof(mi_word)], sys.byteorder)
 
 
 cdef object new_decimal(const uint8_t *text, size_t size):

@@ -532,36 +532,45 @@ static inline int64_t mi_eight_digits(const uint8_t *p) {
 }
 #endif
 
+/* The widest words of which a product can be had, how many digits are sure to fit one, and how many words the digits of
+ * a number take. */
 #if defined(__SIZEOF_INT128__)
-#define MI_NUMBER_WORDS 54 /* of 64 bits, of MI_NUMBER_CHARS digits */
+typedef uint64_t mi_word;
+typedef unsigned __int128 mi_two_words;
+#define MI_WORD_DIGITS 19
+#else
+typedef uint32_t mi_word;
+typedef uint64_t mi_two_words;
+#define MI_WORD_DIGITS 9
+#endif
+#define MI_NUMBER_WORDS (MI_NUMBER_CHARS / MI_WORD_DIGITS + 1)
 
-/* The integer that up to MI_NUMBER_CHARS digits spell, as 64-bit words, the lowest first; answers how many those are.
- * The time grows with the square of the digits, of which there are few enough. */
-static inline size_t mi_digits_to_words(const uint8_t *digits, size_t count, uint64_t *words) {
-    size_t used = 0, i, step = count % 19 ? count % 19 : 19;
+/* The integer that up to MI_NUMBER_CHARS digits spell, as words, the lowest first; answers how many those are. The time
+ * grows with the square of the digits, of which there are few enough. */
+static inline size_t mi_digits_to_words(const uint8_t *digits, size_t count, mi_word *words) {
+    size_t used = 0, i, step = count % MI_WORD_DIGITS ? count % MI_WORD_DIGITS : MI_WORD_DIGITS;
     while (count) {
-        uint64_t factor = 1, carry = 0;
+        mi_word factor = 1, carry = 0;
         for (i = 0; i + 8 <= step; i += 8) {
-            carry = carry * 100000000 + (uint64_t)mi_eight_digits(digits + i);
+            carry = carry * 100000000 + (mi_word)mi_eight_digits(digits + i);
             factor *= 100000000;
         }
         for (; i < step; i++) {
-            carry = carry * 10 + (uint64_t)(digits[i] - '0');
+            carry = carry * 10 + (mi_word)(digits[i] - '0');
             factor *= 10;
         }
         for (i = 0; i < used; i++) {
-            unsigned __int128 product = (unsigned __int128)words[i] * factor + carry;
-            words[i] = (uint64_t)product;
-            carry = (uint64_t)(product >> 64);
+            mi_two_words product = (mi_two_words)words[i] * factor + carry;
+            words[i] = (mi_word)product;
+            carry = (mi_word)(product >> 8 * sizeof(mi_word));
         }
         if (carry) words[used++] = carry;
         digits += step;
         count -= step;
-        step = 19;
+        step = MI_WORD_DIGITS;
     }
     return used;
 }
-#endif
 
 /* Digits of the coefficient without leading zeros, 1 for a zero: the number of digits of the Decimal's coefficient. */
 static inline uint32_t mi_coefficient_digits(const mi_number *n) {

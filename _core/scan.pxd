@@ -12,6 +12,8 @@ cdef extern from "scan.h" nogil:
         MI_NUMBER_WORDS
         MI_SHORT_TEXT
 
+    ctypedef uint64_t mi_word  # or narrower
+
     ctypedef enum mi_status:
         MI_OK
         MI_END
@@ -57,7 +59,7 @@ cdef extern from "scan.h" nogil:
     size_t mi_put_escaped(uint8_t c, uint8_t *out) noexcept
     const uint8_t *mi_skip_digits(const uint8_t *p, const uint8_t *end) noexcept
     const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *end, int64_t *digits, int *places) noexcept
-    size_t mi_digits_to_words(const uint8_t *digits, size_t count, uint64_t *words) noexcept
+    size_t mi_digits_to_words(const uint8_t *digits, size_t count, mi_word *words) noexcept
     uint32_t mi_coefficient_digits(const mi_number *n) noexcept
     mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_rules rules, mi_number *out) noexcept
     size_t mi_canonical_number(const mi_number *n, uint8_t *out) noexcept
