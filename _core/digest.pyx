@@ -31,7 +31,7 @@ from mcpinput._core.limits cimport Bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
     MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SHORT_TEXT, mi_canonical_number, mi_canonical_short, mi_compare_utf16,
-    mi_end_of_short_string, mi_number, mi_put_escaped, mi_same_bytes, mi_scan_number, mi_scan_short_number,
+    mi_end_of_short_string, mi_lowest_bit, mi_number, mi_put_escaped, mi_same_bytes, mi_scan_number, mi_scan_short_number,
     mi_scan_string, mi_skip_numbers, mi_status, mi_string, mi_unescape
 )
 
@@ -48,6 +48,7 @@ cdef enum:
     RELEASE = 256 << 10           # input from which on the lock is given up for pass 1
     SORT_RUN = 16                 # members up to which insertion sort is the faster one
     ROW = 4                       # numbers from which on more are expected
+    ROW_COST = 16                 # numbers that it costs as much as to look for more in vain
     SHORT_SPAN = 32
     SHORT_NUMBER = 32             # characters from which on a number is not one for mi_canonical_short
     MODEL_MEMBERS = 0xFFFF        # most members of a model, and bytes of a name of one
@@ -283,7 +284,7 @@ cdef inline uint64_t name_prefix(const uint8_t *name, size_t length, const uint8
             | <uint64_t>name[4] << 24 | <uint64_t>name[5] << 16 | <uint64_t>name[6] << 8 | <uint64_t>name[7]
         )
         if length < 8:
-            prefix = prefix >> (8 * (8 - length)) << (8 * (8 - length)) if length else 0
+            prefix &= ~<uint64_t>1 << (63 - 8 * length)
         if not prefix & <uint64_t>0x8080808080808080:
             return prefix
     prefix = 0
@@ -503,14 +504,16 @@ cdef bint is_left_out(const Scan *s, const Member *member, Place place) noexcept
     )
 
 
-cdef Place place_below(const Scan *s, const Level *level) noexcept nogil:
+cdef inline Place place_below(const Scan *s, const Level *level) noexcept nogil:
     """Place of the members of an object that is the value of the last member of `level`."""
+    if level.place == IN_PARAMS_OBJECT:
+        return IN_META_OBJECT if name_is(s, &s.members[s.open - 1], b"_meta", 5) else ELSEWHERE
+    if level.place == IN_META_OBJECT:
+        return ELSEWHERE
     if level.place == AROUND_MESSAGE:
         return IN_MESSAGE
-    if level.place == AROUND_PARAMS or level.place == IN_MESSAGE and name_is(s, &s.members[s.open - 1], b"params", 6):
+    if level.place == AROUND_PARAMS or name_is(s, &s.members[s.open - 1], b"params", 6):
         return IN_PARAMS_OBJECT
-    if level.place == IN_PARAMS_OBJECT and name_is(s, &s.members[s.open - 1], b"_meta", 5):
-        return IN_META_OBJECT
     return ELSEWHERE
 
 
@@ -741,6 +744,34 @@ cdef inline const uint8_t *scan_value_number(Scan *s, const uint8_t *p) noexcept
     return stop
 
 
+cdef inline bint is_number_start(uint8_t c) noexcept nogil:
+    return c == c'-' or c >= c'0' and c <= c'9'
+
+
+cdef inline const uint8_t *skip_row(Scan *s, const uint8_t *p, size_t *nodes_left) noexcept nogil:
+    """Passes over numbers of an array as long as they have no exponents and bare commas behind. Answers where the first
+    element begins that is not such, or for which there is no node left; or NULL."""
+    cdef const uint8_t *start
+    cdef const uint8_t *stop
+    cdef uint64_t doubtful = 0
+    cdef size_t count = 0
+    while True:
+        stop = mi_skip_numbers(p, s.end, &count, &doubtful)
+        if count == 0 or count > nodes_left[0]:
+            return p
+        nodes_left[0] -= count
+        while doubtful:
+            start = p + mi_lowest_bit(doubtful)
+            while start != p and start[-1] != c',':
+                start -= 1
+            start = scan_value_number(s, start)
+            if start == NULL:
+                return NULL
+            # Its own bits are passed, the comma's place is no one's bit, so at most 63 places are shifted.
+            doubtful = doubtful >> (start - p) << (start - p)
+        p = stop
+
+
 cdef const uint8_t *scan_long_number(Scan *s, const uint8_t *p) noexcept nogil:
     cdef mi_number number
     cdef mi_status status = mi_scan_number(p, s.end, MI_READING, &number)
@@ -819,7 +850,7 @@ cdef int scan_values(Scan *s) noexcept nogil:
     cdef Level *deepest = level + s.max_depth
     cdef size_t nodes_left = s.max_nodes
     cdef size_t passed
-    cdef size_t in_row = 0     # numbers one by one
+    cdef Py_ssize_t in_row = 0 # numbers lately, less what looking for them in vain has cost
     cdef size_t header
     cdef uint8_t closer = 0    # of `level`
     s.start = p - s.data
@@ -852,18 +883,16 @@ cdef int scan_values(Scan *s) noexcept nogil:
             p = scan_value_string(s, p)
             if p == NULL:
                 return 0
-        elif p[0] == c'-' or p[0] >= c'0' and p[0] <= c'9':
+        elif is_number_start(p[0]):
             # PERF: in long arrays of numbers, several are passed over at one look.
             if in_row >= ROW and closer == c']':
                 start = p
-                p = mi_skip_numbers(p, end, &passed)
-                if passed > nodes_left:
-                    p = start
-                    passed = 0
-                nodes_left -= passed
-                if passed < <size_t>ROW // 2:
-                    in_row = 0
-                if p[0] != c'-' and (p[0] < c'0' or p[0] > c'9'):
+                p = skip_row(s, p, &nodes_left)
+                if p == NULL:
+                    return 0
+                if p == start:
+                    in_row -= ROW_COST
+                if not is_number_start(p[0]):
                     nodes_left += 1
                     continue
             in_row += 1
@@ -1044,10 +1073,15 @@ cdef inline int put(Writer *w, const uint8_t *p, size_t length) except -1:
     # PERF: most runs are short, and a copy of fixed size needs no call. What it copies too much is overwritten.
     if length <= SHORT_SPAN and w.room - w.used >= SHORT_SPAN and w.end - p >= SHORT_SPAN:
         memcpy(w.chunk + w.used, p, SHORT_SPAN)
-    elif length >= w.direct or w.room - w.used < length:
+        w.used += length
+        return 0
+    return put_long(w, p, length)
+
+
+cdef int put_long(Writer *w, const uint8_t *p, size_t length) except -1:
+    if length >= w.direct or w.room - w.used < length:
         return put_slowly(w, p, length)
-    else:
-        memcpy(w.chunk + w.used, p, length)
+    memcpy(w.chunk + w.used, p, length)
     w.used += length
     return 0
 
@@ -1098,14 +1132,23 @@ cdef int put_respelled(Writer *w, const uint8_t *p, const uint8_t *stop) except 
 cdef int put_object(Writer *w, const Placed *head) except -1:
     cdef const Placed *member = head + 1
     cdef const Placed *stop = member + head.start
+    cdef const uint8_t *p
+    cdef size_t length
     cdef uint8_t before = c'{'
     while member != stop:
-        put_byte(w, before)
-        before = c','
-        if place_of(w.tape[member.edit]) >= member.end:  # PERF: put_range does it too, but is called
-            put(w, w.data + member.start, member.end - member.start)
-        else:
+        p = w.data + member.start
+        length = member.end - member.start
+        if place_of(w.tape[member.edit]) < member.end:
+            put_byte(w, before)
             put_range(w, member.edit, member.start, member.end)
+        elif length <= SHORT_SPAN and w.room - w.used > SHORT_SPAN and w.end - p >= SHORT_SPAN:  # PERF: as in put
+            w.chunk[w.used] = before
+            memcpy(w.chunk + w.used + 1, p, SHORT_SPAN)
+            w.used += length + 1
+        else:
+            put_byte(w, before)
+            put_long(w, p, length)
+        before = c','
         member += 1
     if before == c'{':
         put_byte(w, before)

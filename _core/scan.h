@@ -974,13 +974,15 @@ static inline const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_
     return at;
 }
 
-/* The elements of an array at p that are numbers in canonical form with a comma behind, as many as 64 bytes hold.
- * Answers where the one after them begins, and their number. */
-static inline const uint8_t *mi_skip_numbers(const uint8_t *p, const uint8_t *end, size_t *count) {
-    uint64_t commas = 0, points = 0, minuses = 0, zeros = 0, digits = 0; /* bit 0 is the byte at p */
-    uint64_t starts, firsts, leading, bad;
+/* The elements of an array at p that are numbers without exponent and have a comma behind, as many as 64 bytes hold.
+ * Answers where the one after them begins, and their number. For each that may not be in canonical form `doubtful` has
+ * a bit, somewhere between its first character and its comma; bit 0 is the byte at p. */
+static inline const uint8_t *mi_skip_numbers(const uint8_t *p, const uint8_t *end, size_t *count, uint64_t *doubtful) {
+    uint64_t commas = 0, points = 0, minuses = 0, zeros = 0, digits = 0;
+    uint64_t starts, firsts, leading, wrong;
     int i;
     *count = 0;
+    *doubtful = 0;
     if (end - p < 64) return p;
     for (i = 0; i < 64; i += 16) {
 #if defined(__SSE2__)
@@ -1004,17 +1006,15 @@ static inline const uint8_t *mi_skip_numbers(const uint8_t *p, const uint8_t *en
     starts = commas << 1 | 1;
     firsts = (starts & ~minuses) | (starts & minuses) << 1;
     leading = firsts & zeros;
-    bad = ~(commas | points | minuses | digits);
-    bad |= minuses & ~starts;
-    bad |= firsts & ~digits;
-    bad |= points & ~(digits << 1 & digits >> 1);
+    wrong = ~(commas | points | minuses | digits) | (minuses & ~starts) | (firsts & ~digits) | (leading & digits >> 1);
+    wrong |= points & ~(digits << 1 & digits >> 1);
     /* Adding carries a bit through the digits of each fraction to what stands behind them. */
-    bad |= (digits + (points << 1)) & ~digits & ~commas;
-    /* A leading zero is all of the number, or before a fraction that cannot be below 1e-6. */
-    bad |= leading & ~((commas >> 1 & ~(minuses << 1)) | (points >> 1 & ~(zeros >> 2)));
-    bad |= zeros & ~leading & commas >> 1;
-    commas &= (bad - 1) & ~bad; /* those below the lowest */
+    wrong |= (digits + (points << 1)) & ~digits & ~commas;
+    commas &= (wrong - 1) & ~wrong; /* those below the lowest */
     if (!commas) return p;
+    /* A zero at the end, "-0", and "0.0", which may become "0.000000". */
+    *doubtful = (zeros & ~leading & commas >> 1) | (leading & (minuses << 1 | zeros >> 2));
+    *doubtful &= ~UINT64_C(0) >> __builtin_clzll(commas);
     *count = (size_t)__builtin_popcountll(commas);
     return p + 64 - __builtin_clzll(commas);
 }
@@ -1075,7 +1075,12 @@ static inline size_t mi_canonical_short(const uint8_t *p, const uint8_t *stop, u
     return (size_t)(out - start);
 }
 
-/* ---- bytes ---- */
+/* ---- bits and bytes ---- */
+
+/* Place of the lowest bit that is set; one is. */
+static inline int mi_lowest_bit(uint64_t bits) {
+    return __builtin_ctzll(bits);
+}
 
 /* Whether `size` bytes at a, and at b before it, are the same; up to `end` they may be read. */
 static inline int mi_same_bytes(const uint8_t *a, const uint8_t *b, size_t size, const uint8_t *end) {

@@ -72,7 +72,10 @@ cdef extern from "scan.h" nogil:
     int mi_copy_plain_number(const uint8_t *p, size_t size, uint8_t *out) noexcept
     uint64_t mi_first_bytes(const uint8_t *p, size_t size) noexcept
     const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_t *end, size_t *canonical) noexcept
-    const uint8_t *mi_skip_numbers(const uint8_t *p, const uint8_t *end, size_t *count) noexcept
+    const uint8_t *mi_skip_numbers(
+        const uint8_t *p, const uint8_t *end, size_t *count, uint64_t *doubtful
+    ) noexcept
     size_t mi_canonical_short(const uint8_t *p, const uint8_t *stop, uint8_t *out) noexcept
     const uint8_t *mi_end_of_short_string(const uint8_t *p, const uint8_t *end) noexcept
+    int mi_lowest_bit(uint64_t bits) noexcept
     bint mi_same_bytes(const uint8_t *a, const uint8_t *b, size_t size, const uint8_t *end) noexcept
