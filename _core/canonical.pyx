@@ -23,9 +23,9 @@ from mcpinput._core.dump cimport (
     open_container, put_text, resolved, write, written
 )
 from mcpinput._core.limits cimport Bounds
-from mcpinput._core.scan cimport (
-    MI_NUMBER_DIGITS, MI_NUMBER_TEXT, MI_OK, MI_WRITING, mi_canonical_number, mi_copy_plain_number, mi_count_digits,
-    mi_first_bytes, mi_number, mi_put_digits, mi_scan_number
+from mcpinput._core.scan cimport MI_NUMBER_DIGITS, MI_NUMBER_TEXT, MI_OK, MI_WRITING, mi_number, mi_scan_number
+from mcpinput._core.write cimport (
+    mi_canonical_number, mi_copy_plain_number, mi_count_digits, mi_first_bytes, mi_put_digits
 )
 
 from mcpinput._core.limits import Limits

@@ -30,10 +30,11 @@ from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
 from mcpinput._core.limits cimport Bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
-    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, MI_SHORT_TEXT, mi_canonical_number, mi_canonical_short, mi_compare_utf16,
-    mi_end_of_short_string, mi_lowest_bit, mi_number, mi_put_escaped, mi_same_bytes, mi_scan_number, mi_scan_short_number,
-    mi_scan_string, mi_skip_numbers, mi_status, mi_string, mi_unescape
+    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_compare_utf16, mi_end_of_short_string, mi_lowest_bit, mi_number,
+    mi_same, mi_scan_number, mi_scan_short_number, mi_scan_string, mi_skip_numbers, mi_status, mi_string,
+    mi_unescape
 )
+from mcpinput._core.write cimport MI_SHORT_TEXT, mi_canonical_number, mi_canonical_short, mi_put_escaped
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -541,7 +542,7 @@ cdef inline void open_object(Scan *s, Level *level, size_t header) noexcept nogi
 
 
 cdef inline void drop_header(Scan *s, size_t header) noexcept nogil:
-    """Takes back the edit of an object that stays as it is, if nothing stands behind it. (No harm if something does.)"""
+    """Takes back the edit of an object that stays as it is, if nothing stands behind it. No harm if something does."""
     if s.used == header + 1:
         s.used = header
 
@@ -663,7 +664,7 @@ cdef inline const uint8_t *follow_model(Scan *s, const Level *level, const uint8
     if index == model.start:
         return NULL
     model += 1 + model[1 + index].index
-    if model.name == 0 or not mi_same_bytes(p, s.data + model.start, model.name, s.end):
+    if model.name == 0 or not mi_same(p, s.end, s.data + model.start, model.name):
         return NULL
     return p + model.name
 
@@ -678,7 +679,10 @@ cdef inline bint is_ascending(const Scan *s, Level *level, const uint8_t *name, 
     if level.prefix < before:
         return False
     last = &s.members[s.open - 1]
-    return not last.name & <uint32_t>ESCAPED_NAME and compare_names(s.data + last.start + 1, last.name - 2, name, length) < 0
+    return (
+        not last.name & <uint32_t>ESCAPED_NAME
+        and compare_names(s.data + last.start + 1, last.name - 2, name, length) < 0
+    )
 
 
 cdef inline const uint8_t *scan_name(Scan *s, Level *level, const uint8_t *p) noexcept nogil:
@@ -849,8 +853,7 @@ cdef int scan_values(Scan *s) noexcept nogil:
     cdef Level *level = &s.levels[0]
     cdef Level *deepest = level + s.max_depth
     cdef size_t nodes_left = s.max_nodes
-    cdef size_t passed
-    cdef Py_ssize_t in_row = 0 # numbers lately, less what looking for them in vain has cost
+    cdef Py_ssize_t in_row = 0  # numbers lately, less what looking for them in vain has cost
     cdef size_t header
     cdef uint8_t closer = 0    # of `level`
     s.start = p - s.data

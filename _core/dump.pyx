@@ -21,9 +21,12 @@ from libc.string cimport memchr, memcpy, memset, strlen
 from mcpinput._core.buf cimport BUF_FULL, BUF_MEMORY, buf_free, buf_grow, buf_init, buf_need, buf_take
 from mcpinput._core.limits cimport Bounds
 from mcpinput._core.scan cimport (
-    MI_EXPONENT, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE, MI_OK, MI_WRITING, mi_canonical_number,
-    mi_copy_plain_number, mi_copy_verbatim, mi_count_digits, mi_number, mi_put_digits, mi_put_text1, mi_put_text2,
-    mi_put_text4, mi_scan_number, mi_status
+    MI_EXPONENT, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE, MI_OK, MI_WRITING, mi_number, mi_scan_number,
+    mi_status
+)
+from mcpinput._core.write cimport (
+    mi_canonical_number, mi_copy_plain_number, mi_copy_verbatim, mi_count_digits, mi_put_digits, mi_put_text1,
+    mi_put_text2, mi_put_text4
 )
 
 import dataclasses

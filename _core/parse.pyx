@@ -23,10 +23,11 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 from mcpinput._core.limits cimport Bounds
 from mcpinput._core.scan cimport (
     MI_CONTROL, MI_END, MI_ESCAPE, MI_EXPONENT, MI_NUMBER_CHARS, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE,
-    MI_NUMBER_TEXT, MI_NUMBER_WORDS, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING,
-    mi_canonical_number, mi_decode, mi_digits_to_words, mi_number, mi_rules, mi_same, mi_scan_number, mi_scan_string,
-    mi_short_number, mi_skip_plain, mi_status, mi_string, mi_unescape, mi_word
+    MI_NUMBER_TEXT, MI_NUMBER_WORDS, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_decode,
+    mi_digits_to_words, mi_number, mi_rules, mi_same, mi_scan_number, mi_scan_string, mi_short_number, mi_skip_plain,
+    mi_status, mi_string, mi_unescape, mi_word
 )
+from mcpinput._core.write cimport mi_canonical_number
 
 import decimal
 import sys

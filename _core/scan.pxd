@@ -10,7 +10,6 @@ cdef extern from "scan.h" nogil:
         MI_NUMBER_TEXT
         MI_SHORT_PLACES
         MI_NUMBER_WORDS
-        MI_SHORT_TEXT
 
     ctypedef uint64_t mi_word  # or narrower
 
@@ -55,27 +54,15 @@ cdef extern from "scan.h" nogil:
     mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept
     size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t *out) noexcept
     void mi_decode(const uint8_t *p, const uint8_t *end, uint8_t lead, void *out) noexcept
-    size_t mi_copy_verbatim(const uint8_t *p, size_t size, uint8_t *out) noexcept
-    size_t mi_put_escaped(uint8_t c, uint8_t *out) noexcept
     const uint8_t *mi_skip_digits(const uint8_t *p, const uint8_t *end) noexcept
     const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *end, int64_t *digits, int *places) noexcept
     size_t mi_digits_to_words(const uint8_t *digits, size_t count, mi_word *words) noexcept
     uint32_t mi_coefficient_digits(const mi_number *n) noexcept
     mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_rules rules, mi_number *out) noexcept
-    size_t mi_canonical_number(const mi_number *n, uint8_t *out) noexcept
 
-    uint8_t *mi_put_text1(const uint8_t *p, size_t length, uint8_t *out) noexcept
-    uint8_t *mi_put_text2(const uint16_t *p, size_t length, uint8_t *out) noexcept
-    uint8_t *mi_put_text4(const uint32_t *p, size_t length, uint8_t *out) noexcept
-    uint32_t mi_count_digits(uint64_t value) noexcept
-    void mi_put_digits(uint64_t value, uint32_t count, uint8_t *out) noexcept
-    int mi_copy_plain_number(const uint8_t *p, size_t size, uint8_t *out) noexcept
-    uint64_t mi_first_bytes(const uint8_t *p, size_t size) noexcept
     const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_t *end, size_t *canonical) noexcept
     const uint8_t *mi_skip_numbers(
         const uint8_t *p, const uint8_t *end, size_t *count, uint64_t *doubtful
     ) noexcept
-    size_t mi_canonical_short(const uint8_t *p, const uint8_t *stop, uint8_t *out) noexcept
     const uint8_t *mi_end_of_short_string(const uint8_t *p, const uint8_t *end) noexcept
     int mi_lowest_bit(uint64_t bits) noexcept
-    bint mi_same_bytes(const uint8_t *a, const uint8_t *b, size_t size, const uint8_t *end) noexcept

@@ -25,10 +25,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 # Floors from the ground up; each has rooms, each room its files in order. A unit of the core goes by one name for its
 # .pyx, .pxd and .pyi.
 FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
-    (("mcpinput/errors.py",), ("mcpinput/protocol.py",), ("mcpinput/_ending.py",), ("_core/scan.h",)),
+    (("mcpinput/errors.py",), ("mcpinput/protocol.py",), ("mcpinput/_ending.py",), ("_core/scan.h", "_core/write.h")),
     (
         ("_core/__init__.pxd",),
-        ("_core/limits", "_core/scan", "_core/parse", "_core/buf", "_core/dump", "_core/canonical", "_core/digest"),
+        ("_core/limits", "_core/scan", "_core/write", "_core/parse", "_core/buf", "_core/dump", "_core/canonical", "_core/digest"),
         ("_core/envelope",),
     ),
     (("mcpinput/_core/__init__.py",),),
