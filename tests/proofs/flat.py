@@ -10,15 +10,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, Final
 
-from mcpinput._core import envelope
+from mcpinput._core import canonical, digest, dump, envelope, parse
 from mcpinput.errors import EnvelopeError, JsonError
+from mcpinput.json import Limits
 from tests.proofs import operations
-from tests.proofs.operations import DEPTH, DIGESTING, NODES, READING, SIZE, STRING
 from tests.proofs.sentinels import grown, held, resident
-from tests.support import core
 
 TURNS: Final = 3
 """So often everything is done: a million parses and more. In full it is ten times as much."""
@@ -62,11 +60,11 @@ class Run:
         self.parses = 0
         self.refused = 0
 
-    def make(self, function: Callable[..., object], *arguments: Any) -> None:
+    def make(self, function: Callable[..., object], *arguments: Any, **keywords: Any) -> None:
         """One call; an error of the library is as good as a value."""
         self.calls += 1
         try:
-            function(*arguments)
+            function(*arguments, **keywords)
         except (JsonError, EnvelopeError):
             self.refused += 1
 
@@ -74,32 +72,32 @@ class Run:
         """Texts through every reader."""
         for source in sources():
             for text in spoilt(source):
-                self.make(core.parse, text, *READING)
-                self.make(core.parse_state, text, *READING)
-                self.make(core.canonical_raw, text, *DIGESTING)
-                self.make(core.params_digest, text, *DIGESTING)
+                self.make(parse.parse, text)
+                self.make(parse.parse_state, text)
+                self.make(digest.canonical_raw, text)
+                self.make(digest.parameter_digest, text)
                 self.parses += 2
             for limit in range(1, len(source)):
-                self.make(core.parse, source, DEPTH, limit, STRING, SIZE)
-                self.make(core.parse, source, DEPTH, NODES, limit, SIZE)
-                self.make(core.canonical_raw, source, DEPTH, limit, STRING, SIZE, limit)
+                self.make(parse.parse, source, limits=Limits(nodes=limit))
+                self.make(parse.parse, source, limits=Limits(string_bytes=limit))
+                self.make(digest.canonical_raw, source, limits=Limits(nodes=limit))
+                self.make(digest.canonical_raw, source, limits=Limits(canonical_bytes=limit))
                 self.parses += 2
 
     def write(self) -> None:
         """Trees through every writer, with something that cannot be written at every place, and every limit."""
         for value in (*operations.values().values(), *operations.values_by_code().values()):
-            size = len(core.dump(value, *READING))
-            steps = range(1, size, max(1, size // 200))
-            for write in (core.dump, partial(with_floats, core.canonical_bytes)):
-                self.make(write, value, *READING)
-                for limit in steps:
-                    self.make(write, value, DEPTH, NODES, STRING, limit)
-                    self.make(write, value, DEPTH, limit, STRING, SIZE)
+            size = len(dump.dump(value))
+            self.make(canonical.canonical_bytes, value)
+            for limit in range(1, size, max(1, size // 200)):
+                for limits in (Limits(nodes=limit), Limits(response_bytes=limit, canonical_bytes=limit)):
+                    self.make(dump.dump, value, limits=limits)
+                    self.make(canonical.canonical_bytes, value, limits=limits)
         for wrong in operations.wrong_values().values():
             for tree in spoilt_trees(wrong):
-                self.make(core.dump, tree, *READING)
-                self.make(core.canonical_bytes, tree, *READING, False)
-                self.make(core.tree_digest, {"v": tree}, *READING)
+                self.make(dump.dump, tree)
+                self.make(canonical.canonical_bytes, tree)
+                self.make(digest.parameter_digest, {"v": tree})
 
     def wrap(self) -> None:
         """Tokens and payloads, cut at every place."""
@@ -117,14 +115,9 @@ class Run:
         self.wrap()
 
 
-def with_floats(write: Callable[..., bytes], value: object, *limits: int) -> bytes:
-    """canonical_bytes with the arguments of dump."""
-    return write(value, *limits, True)
-
-
 def spoilt_trees(wrong: object) -> Iterator[Any]:
     """A tree with something wrong in each of its places."""
-    tree: Any = core.parse(operations.REQUEST, *READING)
+    tree: Any = parse.parse(operations.REQUEST)
     for name in tree:
         yield {**tree, name: wrong}
         members = tree[name]

@@ -14,12 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mcpinput._core import canonical, digest, envelope
-from tests.support import core
-
-DEPTH, NODES, STRING, SIZE, CANONICAL = 256, 1_000_000, 8 << 20, 16 << 20, 32 << 20
-READING: Final = (DEPTH, NODES, STRING, SIZE)
-DIGESTING: Final = (*READING, CANONICAL)
+from mcpinput._core import canonical, digest, dump, envelope, parse
+from mcpinput.json import Limits
 
 
 class Call(NamedTuple):
@@ -159,7 +155,7 @@ class Name(str):
 def values() -> dict[str, Any]:
     """Values that are written."""
     return {
-        "tree": core.parse(REQUEST, *READING),
+        "tree": parse.parse(REQUEST),
         "literals": [None, True, False, (), [], {}],
         "texts": ["", "plain", '"\\\n\x01', "é€😀", "x" * 5_000, "é" * 3_000, "\n" * 3_000],
         "ints": [0, -1, 255, 2**63 - 1, 2**63, -(2**64), 10**600, 10**1023],
@@ -167,7 +163,7 @@ def values() -> dict[str, Any]:
         "records": [Shade.DARK, Level.HIGH, Item("pen"), Name("name")],
         "names": {Name("b"): 1, "a": 2, "é": 3, "\ufb33": 4, "😀": 5},
         "many members": {f"n{i * 37 % 101}": i for i in range(101)},
-        "deep": core.parse(texts()["deep"], *READING),
+        "deep": parse.parse(texts()["deep"]),
     }
 
 
@@ -196,6 +192,16 @@ def values_by_code() -> dict[str, Any]:
 
 # ---- calls ----
 
+# Everything is called straight from C: see calls().
+WIDE: Final = Limits(body_bytes=16 << 20, response_bytes=64 << 20)
+NARROW: Final = (
+    Limits(depth=3),
+    Limits(nodes=9),
+    Limits(string_bytes=6),
+    Limits(body_bytes=9, response_bytes=99, canonical_bytes=99),
+    Limits(canonical_bytes=99),
+)
+
 PARTS: Final = (1, 2, 1_000, 2_000, bytes(16), bytes(range(112)), bytes(32), bytes(16))
 STATE: Final = b'{"step":1E+1}'
 ASKED: Final = (("approval", 1, bytes(16)), ("é", 4, bytes(range(16))))
@@ -204,41 +210,32 @@ ASKED: Final = (("approval", 1, bytes(16)), ("é", 4, bytes(range(16))))
 def parse_calls() -> Iterator[Call]:
     """Readers that make trees."""
     for name, text in {**texts(), **wrong_texts(), **large_texts()}.items():
-        yield Call(f"parse, {name}", partial(core.parse, text, *READING))
-        yield Call(f"parse_state, {name}", partial(core.parse_state, text, *READING))
-    yield Call("parse, bytearray", partial(core.parse, bytearray(REQUEST), *READING))
-    yield Call("parse, every second byte", partial(core.parse, memoryview(b"[x1x]x")[::2], *READING))
-    for limits in (
-        (3, NODES, STRING, SIZE),
-        (DEPTH, 9, STRING, SIZE),
-        (DEPTH, NODES, 6, SIZE),
-        (DEPTH, NODES, STRING, 9),
-    ):
-        yield Call(f"parse, limits {limits}", partial(core.parse, REQUEST, *limits))
+        yield Call(f"parse, {name}", partial(parse.parse, text, limits=WIDE))
+        yield Call(f"parse_state, {name}", partial(parse.parse_state, text, limits=WIDE))
+    yield Call("parse, bytearray", partial(parse.parse, bytearray(REQUEST)))
+    yield Call("parse, every second byte", partial(parse.parse, memoryview(b"[x1x]x")[::2]))
+    for limits in NARROW:
+        yield Call(f"parse, {limits}", partial(parse.parse, REQUEST, limits=limits))
 
 
 def dump_calls_of(written: dict[str, Any]) -> Iterator[Call]:
     """Every writer, with each of these values."""
     for name, value in written.items():
-        yield Call(f"dump, {name}", partial(core.dump, value, *READING))
-        yield Call(f"canonical_bytes, {name}", partial(core.canonical_bytes, value, *READING, True))
-        yield Call(f"tree_digest, {name}", partial(core.tree_digest, {"v": value, "_meta": {"b": 1}}, *READING))
+        params = {"v": value, "_meta": {"b": 1}}
+        yield Call(f"dump, {name}", partial(dump.dump, value, limits=WIDE))
+        yield Call(f"canonical_bytes, {name}", partial(canonical.canonical_bytes, value, floats="repr", limits=WIDE))
+        yield Call(f"parameter_digest of a tree, {name}", partial(digest.parameter_digest, params, limits=WIDE))
 
 
 def dump_calls() -> Iterator[Call]:
     """Writers of trees."""
     yield from dump_calls_of({**values(), **wrong_values()})
-    yield Call("dump, floats", partial(core.dump, [0.1, -0.0, 1e300, 5e-324], *READING))
-    yield Call("canonical_bytes, float", partial(core.canonical_bytes, [0.1], *READING, False))
+    yield Call("dump, floats", partial(dump.dump, [0.1, -0.0, 1e300, 5e-324]))
+    yield Call("canonical_bytes, float", partial(canonical.canonical_bytes, [0.1]))
     tree = values()["tree"]
-    for limits in (
-        (3, NODES, STRING, SIZE),
-        (DEPTH, 9, STRING, SIZE),
-        (DEPTH, NODES, 6, SIZE),
-        (DEPTH, NODES, STRING, 99),
-    ):
-        yield Call(f"dump, limits {limits}", partial(core.dump, tree, *limits))
-        yield Call(f"canonical_bytes, limits {limits}", partial(core.canonical_bytes, tree, *limits, True))
+    for limits in NARROW:
+        yield Call(f"dump, {limits}", partial(dump.dump, tree, limits=limits))
+        yield Call(f"canonical_bytes, {limits}", partial(canonical.canonical_bytes, tree, limits=limits))
     for number in (100, 10**700, Decimal("1.50"), 0.5, Decimal("NaN")):
         yield Call(f"canonical_number, {type(number).__name__}", partial(canonical.canonical_number, number))
 
@@ -247,15 +244,16 @@ def digest_calls() -> Iterator[Call]:
     """What works on bytes without a tree."""
     for name, text in {**texts(), **wrong_texts(), **large_texts()}.items():
         params = b'{"v":' + text + b',"_meta":{"baggage":1}}'
-        yield Call(f"canonical_raw, {name}", partial(core.canonical_raw, text, *DIGESTING))
-        yield Call(f"params_digest, {name}", partial(core.params_digest, params, *DIGESTING))
         message = b'{"id":1,"params":' + params + b"}"
-        yield Call(f"message_digest, {name}", partial(core.message_digest, message, *DIGESTING))
-    yield Call("params_digest, request", partial(core.params_digest, REQUEST, *DIGESTING))
-    yield Call("params_digest, no object", partial(core.params_digest, b"[]", *DIGESTING))
+        yield Call(f"canonical_raw, {name}", partial(digest.canonical_raw, text, limits=WIDE))
+        yield Call(f"parameter_digest, {name}", partial(digest.parameter_digest, params, limits=WIDE))
+        yield Call(f"message_digest, {name}", partial(digest.message_digest, message, limits=WIDE))
+    yield Call("parameter_digest, request", partial(digest.parameter_digest, REQUEST))
+    yield Call("parameter_digest, no object", partial(digest.parameter_digest, b"[]"))
     yield Call("canonical_raw, many chunks", partial(digest._in_chunks, REQUEST, 7, False))
-    yield Call("params_digest, many chunks", partial(digest._in_chunks, REQUEST, 7, True))
-    yield Call("canonical_raw, allowance", partial(core.canonical_raw, REQUEST, *READING, 99))
+    yield Call("parameter_digest, many chunks", partial(digest._in_chunks, REQUEST, 7, True))
+    for limits in NARROW:
+        yield Call(f"canonical_raw, {limits}", partial(digest.canonical_raw, REQUEST, limits=limits))
 
 
 def envelope_calls() -> Iterator[Call]:
