@@ -19,8 +19,10 @@ CORE_MODULES = sorted(path.stem for path in Path("_core").glob("*.pyx"))
 
 # By clang, whose coverage the fuzzing engine reads. The first fault ends the run. CPython calls functions by other
 # types than their own, which newer versions of clang would report.
+UNINSTRUMENTED = "tests/fuzz/uninstrumented.txt"
 FUZZ_ARGS = [
     "-fsanitize=fuzzer-no-link,address,undefined",
+    f"-fsanitize-coverage-ignorelist={UNINSTRUMENTED}",
     "-fno-sanitize=function",
     "-fno-sanitize-recover=undefined",
 ]
@@ -90,7 +92,7 @@ def core_extension(name):
         f"mcpinput._core.{name}",
         [f"_core/{name}.pyx"],
         include_dirs=["_core"],
-        depends=headers,
+        depends=[*headers, UNINSTRUMENTED] if MODE == "fuzz" else headers,
         extra_compile_args=COMPILE_ARGS[MODE],
         extra_link_args=LINK_ARGS[MODE],
         define_macros=MACROS[MODE],
