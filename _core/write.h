@@ -226,17 +226,68 @@ static inline uint8_t *mi_put_8(const uint32_t *characters, __m128i narrow, uint
 }
 #endif
 
+#if defined(__SSE2__)
+/* Of 8 characters below U+0800, none of which is escaped: one or two bytes each. */
+static inline uint8_t *mi_put_8_below_800(__m128i chunk, uint8_t *out) {
+    uint16_t pairs[8];
+    int i;
+    __m128i ascii = _mm_cmplt_epi16(chunk, _mm_set1_epi16(0x80));
+    __m128i pair = _mm_or_si128(_mm_slli_epi16(_mm_and_si128(chunk, _mm_set1_epi16(0x3F)), 8),
+                                _mm_or_si128(_mm_srli_epi16(chunk, 6), _mm_set1_epi16((short)0x80C0)));
+    pair = _mm_or_si128(_mm_and_si128(ascii, chunk), _mm_andnot_si128(ascii, pair));
+    _mm_storeu_si128((__m128i *)pairs, pair);
+    for (i = 0; i < 8; i++) {
+        memcpy(out, &pairs[i], 2);
+        out += 1 + (pairs[i] >> 15);
+    }
+    return out;
+}
+
+/* Of 8 characters from U+0800 up: three bytes each. */
+static inline uint8_t *mi_put_8_from_800(__m128i chunk, uint8_t *out) {
+    const __m128i marks = _mm_set1_epi32(0x8080E0), middle = _mm_set1_epi32(0xFC0), last = _mm_set1_epi32(0x3F);
+    uint32_t bytes[8];
+    int i;
+    __m128i half[2];
+    half[0] = _mm_unpacklo_epi16(chunk, _mm_setzero_si128());
+    half[1] = _mm_unpackhi_epi16(chunk, _mm_setzero_si128());
+    if (_mm_movemask_epi8(_mm_cmpeq_epi16(_mm_and_si128(chunk, _mm_set1_epi16((short)0xF800)),
+                                          _mm_set1_epi16((short)0xD800)))) return NULL;
+    for (i = 0; i < 2; i++) {
+        __m128i low = _mm_or_si128(_mm_srli_epi32(half[i], 12), _mm_slli_epi32(_mm_and_si128(half[i], middle), 2));
+        __m128i high = _mm_slli_epi32(_mm_and_si128(half[i], last), 16);
+        _mm_storeu_si128((__m128i *)(bytes + 4 * i), _mm_or_si128(_mm_or_si128(low, high), marks));
+    }
+    for (i = 0; i < 8; i++) memcpy(out + 3 * i, &bytes[i], 4); /* the fourth byte is that of the next, or no matter */
+    return out + 24;
+}
+#endif
+
 __attribute__((unused)) static uint8_t *mi_put_text2(const uint16_t *p, size_t length, uint8_t *out) {
     const uint16_t *end = p + length;
     size_t size;
 #if defined(__SSE2__)
     for (; end - p >= 8; p += 8) {
-        uint32_t wide[8];
         __m128i chunk = _mm_loadu_si128((const __m128i *)p), zero = _mm_setzero_si128();
-        _mm_storeu_si128((__m128i *)wide, _mm_unpacklo_epi16(chunk, zero));
-        _mm_storeu_si128((__m128i *)(wide + 4), _mm_unpackhi_epi16(chunk, zero));
         /* Saturates: what is above 0xFF becomes 0xFF, or 0 from 0x8000 up. */
-        if (!(out = mi_put_8(wide, _mm_packus_epi16(chunk, chunk), out))) return NULL;
+        __m128i narrow = _mm_packus_epi16(chunk, chunk);
+        int below_800 = _mm_movemask_epi8(_mm_cmpeq_epi16(_mm_subs_epu16(chunk, _mm_set1_epi16(0x7FF)), zero));
+        if (!below_800) {
+            out = mi_put_8_from_800(chunk, out);
+        } else if (below_800 == 0xFFFF && !_mm_movemask_epi8(mi_chunk_escapes(narrow))) {
+            if (_mm_movemask_epi8(narrow)) {
+                out = mi_put_8_below_800(chunk, out);
+            } else {
+                _mm_storel_epi64((__m128i *)out, narrow);
+                out += 8;
+            }
+        } else {
+            uint32_t wide[8];
+            _mm_storeu_si128((__m128i *)wide, _mm_unpacklo_epi16(chunk, zero));
+            _mm_storeu_si128((__m128i *)(wide + 4), _mm_unpackhi_epi16(chunk, zero));
+            out = mi_put_8(wide, narrow, out);
+        }
+        if (!out) return NULL;
     }
 #endif
     for (; p < end; p++) {
