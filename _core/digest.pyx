@@ -30,8 +30,8 @@ from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
 from mcpinput._core.limits cimport Bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
-    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_compare_utf16, mi_end_of_short_string, mi_lowest_bit, mi_number,
-    mi_same, mi_scan_number, mi_scan_short_number, mi_scan_string, mi_skip_numbers, mi_status, mi_string,
+    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_compare_utf16, mi_doubtful_number, mi_end_of_short_string, mi_number,
+    mi_row, mi_same, mi_scan_number, mi_scan_row, mi_scan_short_number, mi_scan_string, mi_status, mi_string,
     mi_unescape
 )
 from mcpinput._core.write cimport MI_SHORT_TEXT, mi_canonical_number, mi_canonical_short, mi_put_escaped
@@ -42,6 +42,10 @@ from hashlib import sha256
 from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonParseError
 
+
+# PERF: looked up once. A digest of a few bytes costs little more than these calls.
+cdef object new_sha256 = sha256
+cdef object sha256_digest = type(sha256()).digest
 
 cdef enum:
     DEPTH_CEILING = 256           # room in Scan.levels, and bound of the recursion in pass 2
@@ -755,25 +759,20 @@ cdef inline bint is_number_start(uint8_t c) noexcept nogil:
 cdef inline const uint8_t *skip_row(Scan *s, const uint8_t *p, size_t *nodes_left) noexcept nogil:
     """Passes over numbers of an array as long as they have no exponents and bare commas behind. Answers where the first
     element begins that is not such, or for which there is no node left; or NULL."""
-    cdef const uint8_t *start
+    cdef const uint8_t *behind
     cdef const uint8_t *stop
-    cdef uint64_t doubtful = 0
-    cdef size_t count = 0
+    cdef mi_row row
     while True:
-        stop = mi_skip_numbers(p, s.end, &count, &doubtful)
-        if count == 0 or count > nodes_left[0]:
+        behind = mi_scan_row(p, s.end, &row)
+        if row.count == 0 or row.count > nodes_left[0]:
             return p
-        nodes_left[0] -= count
-        while doubtful:
-            start = p + mi_lowest_bit(doubtful)
-            while start != p and start[-1] != c',':
-                start -= 1
-            start = scan_value_number(s, start)
-            if start == NULL:
+        nodes_left[0] -= row.count
+        while row.doubtful:
+            stop = scan_value_number(s, mi_doubtful_number(p, &row))
+            if stop == NULL:
                 return NULL
-            # Its own bits are passed, the comma's place is no one's bit, so at most 63 places are shifted.
-            doubtful = doubtful >> (start - p) << (start - p)
-        p = stop
+            row.doubtful = row.doubtful >> (stop - p) << (stop - p)  # at most 63: a comma stands there
+        p = behind
 
 
 cdef const uint8_t *scan_long_number(Scan *s, const uint8_t *p) noexcept nogil:
@@ -1026,7 +1025,7 @@ cdef int hash_bytes(Writer *w, const uint8_t *p, size_t length) except -1:
             PyBytes_FromStringAndSize(<char *>p, length) if length <= FIRST_BYTES
             else PyMemoryView_FromMemory(<char *>p, length, PyBUF_READ)
         )
-        sha = sha256(first)
+        sha = new_sha256(first)
         Py_INCREF(sha)
         w.sha = <PyObject *>sha
     return 0
@@ -1288,7 +1287,7 @@ cdef object write(const Scan *s, Place around, size_t allowance, size_t chunk):
             flush(&w)
         if around == ELSEWHERE:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return (<object>w.sha).digest()
+        return sha256_digest(<object>w.sha)
     finally:
         Py_XDECREF(w.sha)
         if w.chunk != w.first_bytes:

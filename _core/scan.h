@@ -586,15 +586,21 @@ static inline const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_
     return at;
 }
 
+/* Some numbers in a row; bit 0 of the masks is the first byte. */
+typedef struct {
+    size_t count;
+    uint64_t starts;   /* where one begins */
+    uint64_t doubtful; /* a place within each that may not be in canonical form */
+} mi_row;
+
 /* The elements of an array at p that are numbers without exponent and have a comma behind, as many as 64 bytes hold.
- * Answers where the one after them begins, and their number. For each that may not be in canonical form `doubtful` has
- * a bit, somewhere between its first character and its comma; bit 0 is the byte at p. */
-static inline const uint8_t *mi_skip_numbers(const uint8_t *p, const uint8_t *end, size_t *count, uint64_t *doubtful) {
+ * Answers where the one after them begins. */
+static inline const uint8_t *mi_scan_row(const uint8_t *p, const uint8_t *end, mi_row *row) {
     uint64_t commas = 0, points = 0, minuses = 0, zeros = 0, digits = 0;
-    uint64_t starts, firsts, leading, wrong;
+    uint64_t starts, firsts, leading, wrong, bits;
     int i;
-    *count = 0;
-    *doubtful = 0;
+    row->count = 0;
+    row->doubtful = 0;
     if (end - p < 64) return p;
     for (i = 0; i < 64; i += 16) {
 #if defined(__SSE2__)
@@ -624,19 +630,24 @@ static inline const uint8_t *mi_skip_numbers(const uint8_t *p, const uint8_t *en
     wrong |= (digits + (points << 1)) & ~digits & ~commas;
     commas &= (wrong - 1) & ~wrong; /* those below the lowest */
     if (!commas) return p;
+    row->starts = starts;
     /* A zero at the end, "-0", and "0.0", which may become "0.000000". */
-    *doubtful = (zeros & ~leading & commas >> 1) | (leading & (minuses << 1 | zeros >> 2));
-    *doubtful &= ~UINT64_C(0) >> __builtin_clzll(commas);
-    *count = (size_t)__builtin_popcountll(commas);
+    row->doubtful = (zeros & ~leading & commas >> 1) | (leading & (minuses << 1 | zeros >> 2));
+    row->doubtful &= ~UINT64_C(0) >> __builtin_clzll(commas);
+    /* The number of commas. No two are neighbours, so that pairs of bits need no adding up. */
+    bits = (commas | commas >> 1) & UINT64_C(0x5555555555555555);
+    bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+    bits = (bits + (bits >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    row->count = (size_t)(bits * UINT64_C(0x0101010101010101) >> 56);
     return p + 64 - __builtin_clzll(commas);
 }
 
-/* ---- bits and bytes ---- */
-
-/* Place of the lowest bit that is set; one is. */
-static inline int mi_lowest_bit(uint64_t bits) {
-    return __builtin_ctzll(bits);
+/* Where the first doubtful number of a row at p begins. */
+static inline const uint8_t *mi_doubtful_number(const uint8_t *p, const mi_row *row) {
+    return p + 63 - __builtin_clzll(row->starts & (row->doubtful ^ (row->doubtful - 1)));
 }
+
+/* ---- bytes ---- */
 
 /* The closing quote of a string of plain ASCII without escapes, where it is within 16 bytes; else NULL. p stands just
  * after the opening quote. */

@@ -46,23 +46,21 @@ cdef extern from "scan.h" nogil:
         int is_integer
         int is_zero
 
-    size_t mi_utf8_sequence(const uint8_t *p, const uint8_t *end) noexcept
-    size_t mi_utf8_put(uint32_t c, uint8_t *out) noexcept
+    ctypedef struct mi_row:
+        size_t count
+        uint64_t starts
+        uint64_t doubtful
+
     int mi_compare_utf16(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_length) noexcept
     const uint8_t *mi_skip_plain(const uint8_t *p, const uint8_t *end) noexcept
     bint mi_same(const uint8_t *p, const uint8_t *end, const uint8_t *text, size_t size) noexcept
     mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept
     size_t mi_unescape(const uint8_t *p, const uint8_t *quote, uint8_t *out) noexcept
     void mi_decode(const uint8_t *p, const uint8_t *end, uint8_t lead, void *out) noexcept
-    const uint8_t *mi_skip_digits(const uint8_t *p, const uint8_t *end) noexcept
     const uint8_t *mi_short_number(const uint8_t *p, const uint8_t *end, int64_t *digits, int *places) noexcept
     size_t mi_digits_to_words(const uint8_t *digits, size_t count, mi_word *words) noexcept
-    uint32_t mi_coefficient_digits(const mi_number *n) noexcept
     mi_status mi_scan_number(const uint8_t *p, const uint8_t *end, mi_rules rules, mi_number *out) noexcept
-
     const uint8_t *mi_scan_short_number(const uint8_t *p, const uint8_t *end, size_t *canonical) noexcept
-    const uint8_t *mi_skip_numbers(
-        const uint8_t *p, const uint8_t *end, size_t *count, uint64_t *doubtful
-    ) noexcept
+    const uint8_t *mi_scan_row(const uint8_t *p, const uint8_t *end, mi_row *row) noexcept
+    const uint8_t *mi_doubtful_number(const uint8_t *p, const mi_row *row) noexcept
     const uint8_t *mi_end_of_short_string(const uint8_t *p, const uint8_t *end) noexcept
-    int mi_lowest_bit(uint64_t bits) noexcept
