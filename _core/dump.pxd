@@ -33,15 +33,16 @@ cdef object value_error(object kind, str what, object limit=*)
 cdef object key_error(object name)
 cdef object equal_names_error()
 
-# Writes a tree, in full or not at all; the three functions of the writer have to be set.
+# Writes a tree, in full or not at all. `put_object` and `put_number` have to be set; NULL for numbers as dump writes
+# them.
 cdef bytes written(Writer *w, object value, Bounds limits, size_t max_size)
 
 # Counts and writes one value with a comma behind it.
 cdef int write(Writer *w, PyObject *value) except -1
 cdef int count_node(Writer *w) except -1
 
-# What stands for a value that is of none of the plain types; the value itself where it is of one. In the first place
-# this raises, so that writing starts again, and then it runs Python code of the application.
+# The value itself where it is of a plain type, else what stands for it. While a tree is first written this raises, so
+# that writing starts again; then it runs Python code of the application.
 cdef object resolved(Writer *w, object value)
 
 # An opening bracket or brace, and a closing one for it with a comma behind it.
