@@ -51,7 +51,7 @@ def main() -> int:
           f"{effort.repetitions} turns of {effort.seconds * 1000:.0f} ms; ratio = peer / ours")  # fmt: skip
     for name in peers.NAMES:
         if peers.installed(name) is None:
-            print(f"{name} is not installed: lines against it are left out")
+            print(f"{name} is not installed (pip install -e '.[bench]'): lines against it are left out")
     print(_ROW.format("case", "ours", "peer", "", "peer name", "ratio", "target", ""))
     lines: list[Line] = []
     for name, group in GROUPS.items():
@@ -62,10 +62,13 @@ def main() -> int:
             print(_row(line), flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps([line.as_json() for line in lines], indent=1) + "\n")
+    missing = [name for name in peers.NAMES if options.gate and peers.installed(name) is None]
+    if missing:
+        print(f"nothing was measured against {', '.join(missing)}", file=sys.stderr)
     slow = [line for line in lines if options.gate and line.by_far_missed]
     for line in slow:
         print(f"less than half of the target: {_row(line)}", file=sys.stderr)
-    return 1 if slow else 0
+    return 1 if slow or missing else 0
 
 
 if __name__ == "__main__":

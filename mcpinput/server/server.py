@@ -100,6 +100,8 @@ class Server:
         self._authenticate: Final = authenticate
         self._admission: Final = admission
         self._observers: Final = Observers(observers)
+        if limits is not None and not isinstance(limits, Limits):
+            raise TypeError(f"limits must be a Limits, not {type(limits).__name__}")
         self._limits: Final = Limits() if limits is None else limits
         self._hosts: Final = HostPolicy(allowed_hosts, allowed_origins)
         self._registry: Final = Registry()

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 import uvicorn
 
-SECONDS = 30.0
+SECONDS = 120.0
 """How long anything may take before a test fails; what is waited for comes much sooner."""
 
 

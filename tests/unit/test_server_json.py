@@ -227,9 +227,11 @@ def test_no_depth_is_too_much_to_be_refused(echo: Echo, unit: str, times: int) -
     opening, closing, _ = UNITS[unit]
     room = 10 * 1024 * 1024 - 1_000
     for deep in (opening * times, opening * times + b"0" + closing * times):
-        if len(deep) < room:
-            echo.refuses(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","x":' + deep)
-            echo.refuses(request(on_top=b',"x":' + deep))
+        for body in (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","x":' + deep, request(on_top=b',"x":' + deep)):
+            if len(deep) < room:
+                echo.refuses(body)
+            else:
+                assert echo.post(body).status == 413
 
 
 # ---- many names ----
