@@ -4,9 +4,9 @@
 # - Every value is put with one byte behind it: the comma before the next, which the end of its container takes the
 #   place of. So there is room for one byte more than the limit, and buf_take leaves the last byte out. `end` never
 #   passes that room, so one comparison checks capacity and limit.
-# - Ask by buf_need for no more than what will be written at least, write at `to` and move it. A refusal (BUF_FULL: over
-#   the limit, BUF_MEMORY, with the exception set) leaves the buffer fit for buf_free only, but for BUF_FULL, which
-#   leaves it as it was.
+# - Ask by buf_need for no more than what will be written at least, or be ready to be refused; write at `to`, and move
+#   it. A refusal (BUF_FULL: over the limit, BUF_MEMORY, with the exception set) leaves the buffer fit for buf_free
+#   only, but for BUF_FULL, which leaves it as it was.
 # - A buffer begins in memory of the caller's (its stack, say), which is enough for most texts, and moves into a bytes
 #   object when it grows, which buf_take hands out. buf_free gives up what is left, on every way out.
 from cpython.object cimport PyObject

@@ -12,24 +12,26 @@ Rules
 """
 
 from cpython.dict cimport PyDict_Items
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from cpython.object cimport PyObject
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
 from mcpinput._core.dump cimport (
     Writer, close_container, count_node, decimal_text, equal_names_error, key_error, make_room, number_text,
     open_container, put_text, resolved, write, written
 )
-from mcpinput._core.limits cimport Bounds
+from mcpinput._core.limits cimport Bounds, bounds
 from mcpinput._core.scan cimport MI_NUMBER_DIGITS, MI_NUMBER_TEXT, MI_OK, MI_WRITING, mi_number, mi_scan_number
 from mcpinput._core.write cimport (
     mi_canonical_number, mi_copy_plain_number, mi_count_digits, mi_first_bytes, mi_put_digits
 )
 
-from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonTypeError
+
+cdef object DEFAULT
+from mcpinput._core.limits import DEFAULT
 
 
 cdef extern from "Python.h":
@@ -298,20 +300,17 @@ cdef void merge_runs(Member *members, size_t count, Member *spare) noexcept:
 cdef int make_members(Sorter *s, size_t count) except -1:
     """Room for so many members more."""
     cdef size_t capacity = s.capacity * 2
-    cdef Member *members
+    cdef void *members = NULL if s.members == s.first_members else s.members
     if count <= s.capacity - s.count:
         return 0
     if capacity < s.count + count:
         capacity = s.count + count
-    if s.members == s.first_members:
-        members = <Member *>malloc(capacity * sizeof(Member))
-        if members != NULL:
-            memcpy(members, s.members, s.count * sizeof(Member))
-    else:
-        members = <Member *>realloc(s.members, capacity * sizeof(Member))
+    members = PyMem_RawRealloc(members, capacity * sizeof(Member))
     if members == NULL:
         raise MemoryError
-    s.members = members
+    if s.members == s.first_members:
+        memcpy(members, s.first_members, s.count * sizeof(Member))
+    s.members = <Member *>members
     s.capacity = capacity
     return 0
 
@@ -437,13 +436,10 @@ cdef bytes canonical_tree(object value, Bounds limits, bint floats, Place place)
         return written(&s.w, value, limits, limits.max_canonical)
     finally:
         if s.members != s.first_members:
-            free(s.members)
+            PyMem_RawFree(s.members)
 
 
-cdef Bounds DEFAULT = Limits()
-
-
-def canonical_bytes(value, *, floats="refuse", Bounds limits not None=DEFAULT):
+def canonical_bytes(value, *, floats="refuse", limits=DEFAULT):
     """Canonical form v1 of a tree: equal bytes if and only if the trees are numerically equal.
 
     It is RFC 8785 (no white space, members sorted by UTF-16 code units, its string escapes) in everything but numbers,
@@ -459,7 +455,7 @@ def canonical_bytes(value, *, floats="refuse", Bounds limits not None=DEFAULT):
     """
     if floats not in ("refuse", "repr"):
         raise ValueError('floats must be "refuse" or "repr"')
-    return canonical_tree(value, limits, floats == "repr", ANYWHERE)
+    return canonical_tree(value, bounds(limits), floats == "repr", ANYWHERE)
 
 
 def canonical_number(x):

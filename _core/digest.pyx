@@ -27,7 +27,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
-from mcpinput._core.limits cimport Bounds
+from mcpinput._core.limits cimport Bounds, bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
     MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_compare_utf16, mi_doubtful_number, mi_end_of_short_string, mi_number,
@@ -39,8 +39,10 @@ from mcpinput._core.write cimport MI_SHORT_TEXT, mi_canonical_number, mi_canonic
 from collections.abc import Mapping
 from hashlib import sha256
 
-from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonParseError
+
+cdef object DEFAULT
+from mcpinput._core.limits import DEFAULT
 
 
 # PERF: looked up once. A digest of a few bytes costs little more than these calls.
@@ -90,7 +92,7 @@ cdef enum:
     F_MEMORY
 
 # Where a value stands, as far as it matters for what the digest leaves out.
-cdef enum Place:
+cdef enum Where:
     ELSEWHERE
     AROUND_MESSAGE    # the outermost value is a message, which may hold params
     AROUND_PARAMS     # the outermost value is a params object
@@ -103,7 +105,7 @@ cdef enum Place:
 # names are compared with the model's and neither scanned nor sorted.
 cdef struct Level:
     uint8_t closer      # its closing bracket; 0 around the outermost value
-    uint8_t place       # Place of its members
+    uint8_t place       # where its members stand, a Where
     uint8_t in_order    # names are ascending so far
     uint8_t follows     # names are the model's so far
     uint32_t base       # its first member among Scan.members
@@ -461,7 +463,7 @@ cdef void place_by_model(const Member *members, size_t count, const Placed *mode
         place_member(&head[1 + model[1 + i].index], &members[i])
 
 
-cdef void place_stable(Scan *s, const Member *members, size_t count, Place place, Placed *head) noexcept nogil:
+cdef void place_stable(Scan *s, const Member *members, size_t count, Where place, Placed *head) noexcept nogil:
     """Puts those members behind the head, in the order of the records, that have a part in the digest."""
     cdef size_t i
     cdef const Member *member
@@ -490,7 +492,7 @@ cdef bint escaped_name_is(const Scan *s, const Member *member, const char *name,
     )
 
 
-cdef bint is_left_out(const Scan *s, const Member *member, Place place) noexcept nogil:
+cdef bint is_left_out(const Scan *s, const Member *member, Where place) noexcept nogil:
     """Whether a member of the params object, or of its _meta, has no part in the digest."""
     # PERF: most names need no comparison.
     if not member.name & <uint32_t>ESCAPED_NAME and (member.name > 16 or not LEFT_OUT_LENGTHS >> (member.name - 2) & 1):
@@ -509,8 +511,8 @@ cdef bint is_left_out(const Scan *s, const Member *member, Place place) noexcept
     )
 
 
-cdef inline Place place_below(const Scan *s, const Level *level) noexcept nogil:
-    """Place of the members of an object that is the value of the last member of `level`."""
+cdef inline Where place_below(const Scan *s, const Level *level) noexcept nogil:
+    """Where the members of an object stand that is the value of the last member of `level`."""
     if level.place == IN_PARAMS_OBJECT:
         return IN_META_OBJECT if name_is(s, &s.members[s.open - 1], b"_meta", 5) else ELSEWHERE
     if level.place == IN_META_OBJECT:
@@ -522,7 +524,7 @@ cdef inline Place place_below(const Scan *s, const Level *level) noexcept nogil:
     return ELSEWHERE
 
 
-cdef void note_object(Scan *s, Place place, size_t edit, const uint8_t *start, const uint8_t *stop) noexcept nogil:
+cdef void note_object(Scan *s, Where place, size_t edit, const uint8_t *start, const uint8_t *stop) noexcept nogil:
     """Remembers the params object, or that there is nothing in its _meta."""
     if place == IN_PARAMS_OBJECT:
         s.params_edit = edit
@@ -558,7 +560,7 @@ cdef int close_special(Scan *s, Level *level, const uint8_t *stop) noexcept nogi
     cdef size_t start = place_of(s.tape[level.header])
     cdef size_t i
     cdef Placed *head
-    cdef Place place = <Place>level.place
+    cdef Where place = <Where>level.place
     if not sort_members(s, members, count):
         return 0
     if place == IN_MESSAGE:
@@ -971,7 +973,7 @@ cdef object scan_error(const Scan *s):
     if s.fault == F_STRING:
         return string_error(s.max_string, at)
     if s.fault == F_DUPLICATE:
-        return text_error(JsonErrorKind.DUPLICATE, "an object has two members of the name", at)
+        return text_error(JsonErrorKind.DUPLICATE, "an object has a second member of one name", at)
     if s.fault == F_VALUE:
         return text_error(JsonErrorKind.SYNTAX, "expected a value", at)
     if s.fault == F_NAME:
@@ -1192,7 +1194,7 @@ cdef int put_range(Writer *w, size_t at, size_t start, size_t end) except -1:
 # ---- both passes ----
 
 
-cdef object run(object data, Place around, Bounds limits, size_t chunk):
+cdef object run(object data, Where around, Bounds limits, size_t chunk):
     """Canonical bytes of the text (ELSEWHERE), or the digest of the params that it is or holds."""
     cdef bytes text = text_bytes(data, limits.max_body)
     cdef size_t size = PyBytes_GET_SIZE(text)
@@ -1254,7 +1256,7 @@ cdef int free_scanning(Scan *s) noexcept:
     return 0
 
 
-cdef object write(const Scan *s, Place around, size_t allowance, size_t chunk):
+cdef object write(const Scan *s, Where around, size_t allowance, size_t chunk):
     cdef Writer w
     cdef size_t twice = 2 * <size_t>(s.end - s.data)
     cdef list pieces = [] if around == ELSEWHERE else None
@@ -1294,19 +1296,16 @@ cdef object write(const Scan *s, Place around, size_t allowance, size_t chunk):
             PyMem_RawFree(w.chunk)
 
 
-cdef Bounds DEFAULT = Limits()
-
-
-def canonical_raw(data, *, Bounds limits not None=DEFAULT):
+def canonical_raw(data, *, limits=DEFAULT):
     """Canonical form v1 of a JSON text: ``canonical_bytes(parse(data))`` without the tree.
 
     Raises:
         JsonParseError: As ``parse``, or the canonical text is over ``limits.canonical_bytes``.
     """
-    return run(data, ELSEWHERE, limits, CHUNK)
+    return run(data, ELSEWHERE, bounds(limits), CHUNK)
 
 
-def parameter_digest(params, *, Bounds limits not None=DEFAULT):
+def parameter_digest(params, *, limits=DEFAULT):
     """SHA-256 over canonical form v1 of the stable members of a request's ``params``.
 
     Left out, at the top level only: ``inputResponses``, ``requestState``, and of ``_meta`` the members
@@ -1326,17 +1325,18 @@ def parameter_digest(params, *, Bounds limits not None=DEFAULT):
     """
     if not isinstance(params, bytes) and isinstance(params, Mapping):
         tree = params if isinstance(params, dict) else dict(params)
-        return sha256(canonical_tree(tree, limits, False, IN_PARAMS)).digest()
-    return run(params, AROUND_PARAMS, limits, CHUNK)
+        return sha256(canonical_tree(tree, bounds(limits), False, IN_PARAMS)).digest()
+    return run(params, AROUND_PARAMS, bounds(limits), CHUNK)
 
 
-def message_digest(message, *, Bounds limits not None=DEFAULT):
+def message_digest(message, *, limits=DEFAULT):
     """parameter_digest of the raw bytes of a whole JSON-RPC message: of its top-level member ``params``, the name
     compared unescaped; of an empty object where there is none. Raises JsonParseError."""
-    return run(message, AROUND_MESSAGE, limits, CHUNK)
+    return run(message, AROUND_MESSAGE, bounds(limits), CHUNK)
 
 
-cdef Bounds WIDEST = Limits(body_bytes=16 * 1024 * 1024)
+cdef Bounds WIDEST = Bounds.__new__(Bounds)
+WIDEST._hold(256, 1_000_000, 8 * 1024 * 1024, 16 * 1024 * 1024, 32 * 1024 * 1024, 1)
 
 
 def _in_chunks(data, size_t chunk, bint params):

@@ -28,8 +28,7 @@ cdef struct Writer:
     uint8_t spare[SPARE_BYTES]  # here, and not in a frame of the recursion
 
 
-# The JsonWriteError to raise.
-cdef object value_error(object kind, str what, object limit=*)
+# The JsonTypeError and JsonWriteError to raise.
 cdef object key_error(object name)
 cdef object equal_names_error()
 

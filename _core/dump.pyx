@@ -19,7 +19,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset, strlen
 
 from mcpinput._core.buf cimport BUF_FULL, BUF_MEMORY, buf_free, buf_grow, buf_init, buf_need, buf_take
-from mcpinput._core.limits cimport Bounds
+from mcpinput._core.limits cimport Bounds, bounds
 from mcpinput._core.scan cimport (
     MI_EXPONENT, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE, MI_OK, MI_WRITING, mi_number, mi_scan_number,
     mi_status
@@ -35,8 +35,10 @@ from collections import OrderedDict
 from enum import Enum
 from operator import attrgetter
 
-from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonTypeError, JsonWriteError
+
+cdef object DEFAULT
+from mcpinput._core.limits import DEFAULT
 
 
 cdef extern from "Python.h":
@@ -467,7 +469,11 @@ cdef object plain_value(object value):
     if isinstance(getattr(kind, "__dataclass_fields__", None), dict):
         names = list(map(FIELD_NAME, dataclasses.fields(kind)))
         return members_set(names, field_values(value, names))
-    raise JsonTypeError(
+    raise no_form(value)
+
+
+cdef object no_form(object value):
+    return JsonTypeError(
         JsonErrorKind.TYPE,
         f"JSON has no form for type {type_name(value)}: give a dict, list, str, int, Decimal, bool or None",
     )
@@ -475,9 +481,12 @@ cdef object plain_value(object value):
 
 cdef object struct_value(object kind, tuple names, object value):
     """What msgspec would write of a Struct: an object, its tag first; or an array, where the type says so."""
-    cdef object config = kind.__struct_config__
-    cdef list values = field_values(value, kind.__struct_fields__)
+    cdef object config = getattr(kind, "__struct_config__", None)
+    cdef list values
     cdef dict members
+    if config is None:
+        raise no_form(value)
+    values = field_values(value, kind.__struct_fields__)
     if config.array_like:
         return values if config.tag is None else [config.tag, *values]
     members = members_set(names, values)
@@ -674,9 +683,17 @@ cdef int write_members(Writer *w, list members) except -1:
 cdef dict in_own_order(object mapping):
     """A dict of an OrderedDict, whose order is not that of the dict it is built on."""
     cdef dict members = {}
+    cdef dict stored = dict(PyDict_Items(mapping))
     for name in OrderedDict.__iter__(mapping):
-        members[name] = dict.__getitem__(mapping, name)
-    return members
+        if name not in stored:
+            break
+        members[name] = stored[name]
+    else:
+        if len(members) == len(stored):
+            return members
+    raise JsonTypeError(
+        JsonErrorKind.TYPE, "the order of an OrderedDict is not that of its members: methods of dict have changed it"
+    )
 
 
 cdef int check_name(PyObject *name) except -1:
@@ -720,10 +737,7 @@ cdef bytes written(Writer *w, object value, Bounds limits, size_t max_size):
         buf_free(&w.out)
 
 
-cdef Bounds DEFAULT = Limits()
-
-
-def dump(value, *, Bounds limits not None=DEFAULT):
+def dump(value, *, limits=DEFAULT):
     """Writes one value as compact JSON on one line, members in their own order.
 
     Takes what ``parse`` makes, with subclasses, tuples, finite floats (as the decimal of their shortest repr), enums by
@@ -741,6 +755,7 @@ def dump(value, *, Bounds limits not None=DEFAULT):
         JsonTypeError: A type, or a key, that JSON has no form for.
     """
     cdef Writer w
+    cdef Bounds held = bounds(limits)
     w.put_object = write_object
     w.put_number = NULL
-    return written(&w, value, limits, limits.max_response)
+    return written(&w, value, held, held.max_response)

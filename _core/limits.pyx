@@ -1,68 +1,45 @@
-"""Bounds on what is read and written.
+"""The numbers of ``mcpinput.json.Limits`` as the core holds them.
 
-PERF: an extension type, so that no call of the core has to fetch and check five numbers: that would take longer than
-writing a small value does.
+PERF: an extension type, so that no call of the core has to fetch and convert five numbers from Python: that would take
+longer than writing a small value does.
 """
-
-cimport cython
-
-
-cdef enum:
-    MAXIMUM_DEPTH = 256
-    MAXIMUM_NODES = 1_000_000
-    MAXIMUM_STRING = 8 * 1024 * 1024
-    MAXIMUM_BODY = 16 * 1024 * 1024
-    MAXIMUM_CANONICAL = 32 * 1024 * 1024
-    MAXIMUM_RESPONSE = 64 * 1024 * 1024
 
 
 cdef class Bounds:
-    pass
+    def __init__(self):
+        raise TypeError("Bounds are made by mcpinput.json.Limits()")
 
-
-@cython.final
-@cython.dataclasses.dataclass(frozen=True)
-cdef class Limits(Bounds):
-    """Bounds on what is read and written. Those on numbers are fixed: 1,024 characters or digits, exponent ±10,000.
-
-    Attributes:
-        depth: Arrays and objects inside one another, at most 256.
-        nodes: Values in one document, containers included, at most 1,000,000.
-        string_bytes: UTF-8 bytes of one string or member name once unescaped, at most 8 MiB.
-        body_bytes: Bytes of one text that is parsed: 10 MiB, at most 16 MiB.
-        canonical_bytes: Bytes of one canonical text, at most 32 MiB (spelling can grow, at worst double).
-        response_bytes: Bytes of one text that is written: 4 MiB, at most 64 MiB.
-
-    Raises:
-        TypeError: A limit is no int.
-        ValueError: A limit is not positive, or above its maximum.
-    """
-
-    depth: object = MAXIMUM_DEPTH
-    nodes: object = MAXIMUM_NODES
-    string_bytes: object = MAXIMUM_STRING
-    body_bytes: object = 10 * 1024 * 1024
-    canonical_bytes: object = MAXIMUM_CANONICAL
-    response_bytes: object = 4 * 1024 * 1024
-
-    def __post_init__(self):
-        self.max_depth = checked("depth", self.depth, MAXIMUM_DEPTH)
-        self.max_nodes = checked("nodes", self.nodes, MAXIMUM_NODES)
-        self.max_string = checked("string_bytes", self.string_bytes, MAXIMUM_STRING)
-        self.max_body = checked("body_bytes", self.body_bytes, MAXIMUM_BODY)
-        self.max_canonical = checked("canonical_bytes", self.canonical_bytes, MAXIMUM_CANONICAL)
-        self.max_response = checked("response_bytes", self.response_bytes, MAXIMUM_RESPONSE)
-
-    def __reduce__(self):
+    def __repr__(self):
         return (
-            Limits,
-            (self.depth, self.nodes, self.string_bytes, self.body_bytes, self.canonical_bytes, self.response_bytes),
+            f"Limits(depth={self.max_depth}, nodes={self.max_nodes}, string_bytes={self.max_string}, "
+            f"body_bytes={self.max_body}, canonical_bytes={self.max_canonical}, response_bytes={self.max_response})"
         )
 
+    def _hold(
+        self,
+        size_t depth,
+        size_t nodes,
+        size_t string_bytes,
+        size_t body_bytes,
+        size_t canonical_bytes,
+        size_t response_bytes,
+    ):
+        if self.max_depth:
+            raise TypeError("limits cannot be changed")
+        # Frames and offsets of the core have room for no more.
+        if not 0 < depth <= 256 or body_bytes > 16 * 1024 * 1024 or canonical_bytes > 32 * 1024 * 1024:
+            raise ValueError("limits beyond what the core has room for")
+        self.max_depth = depth
+        self.max_nodes = nodes
+        self.max_string = string_bytes
+        self.max_body = body_bytes
+        self.max_canonical = canonical_bytes
+        self.max_response = response_bytes
 
-cdef object checked(str name, object value, size_t maximum):
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"limit {name} must be an int, not {type(value).__name__}")
-    if not 1 <= value <= maximum:
-        raise ValueError(f"limit {name} must be from 1 to {maximum}")
-    return value
+
+cdef object not_limits(object limits):
+    return TypeError(f"limits must be a Limits, not {type(limits).__name__}")
+
+
+DEFAULT = Bounds.__new__(Bounds)
+DEFAULT._hold(256, 1_000_000, 8 * 1024 * 1024, 10 * 1024 * 1024, 32 * 1024 * 1024, 4 * 1024 * 1024)

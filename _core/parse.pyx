@@ -20,7 +20,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset, strlen
 
-from mcpinput._core.limits cimport Bounds
+from mcpinput._core.limits cimport Bounds, bounds
 from mcpinput._core.scan cimport (
     MI_CONTROL, MI_END, MI_ESCAPE, MI_EXPONENT, MI_NUMBER_CHARS, MI_NUMBER_DIGITS, MI_NUMBER_EXP, MI_NUMBER_SIZE,
     MI_NUMBER_TEXT, MI_NUMBER_WORDS, MI_OK, MI_READING, MI_SHORT_PLACES, MI_SURROGATE, MI_UTF8, MI_WRITING, mi_decode,
@@ -32,8 +32,10 @@ from mcpinput._core.write cimport mi_canonical_number
 import decimal
 import sys
 
-from mcpinput._core.limits import Limits
 from mcpinput.errors import JsonErrorKind, JsonParseError
+
+cdef object DEFAULT
+from mcpinput._core.limits import DEFAULT
 
 
 cdef extern from "Python.h":
@@ -92,20 +94,15 @@ cdef enum:
     LONG_TEXT = 1024 * 1024  # a text longer than this gives up the interpreter lock every TURN bytes
     TURN = 256 * 1024
 
-cdef Bounds DEFAULT = Limits()
 cdef object int_from_bytes = int.from_bytes
 cdef object Decimal = decimal.Decimal
 cdef object Context = decimal.Context
 cdef object PREC = Context.prec
 cdef object EMAX = Context.Emax
 cdef object EMIN = Context.Emin
+cdef object CLAMP = Context.clamp
 cdef object get_context = decimal.getcontext
-cdef object set_context = decimal.setcontext
-# In this one, and in any that is as wide as scale_exactly asks for, the product of an int of up to 18 digits and
-# one of SCALES is exact: nothing is rounded, and no flag raised.
-cdef object exact_context = Context(
-    prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, clamp=0, capitals=1, flags=[], traps=[]
-)
+# Powers of ten: in a context that is wide enough (scales_exactly) an int of up to 18 digits times one of them is exact.
 cdef tuple SCALES = tuple(Decimal((0, (1,), -places)) for places in range(MI_SHORT_PLACES + 1))
 cdef PyObject *scales[MI_SHORT_PLACES + 1]
 for _places in range(MI_SHORT_PLACES + 1):
@@ -143,7 +140,7 @@ cdef object token_error(mi_status status, mi_rules rules, size_t at):
     if status == MI_CONTROL:
         return text_error(JsonErrorKind.ENCODING, "control character in a string, where it must be escaped,", at)
     if status == MI_ESCAPE:
-        return text_error(JsonErrorKind.ESCAPE, "no escape of JSON", at)
+        return text_error(JsonErrorKind.ESCAPE, "not a JSON escape", at)
     if status == MI_SURROGATE:
         return text_error(JsonErrorKind.SURROGATE, "escaped surrogate that is not half of an escaped pair", at)
     if status == MI_UTF8:
@@ -160,7 +157,7 @@ cdef object token_error(mi_status status, mi_rules rules, size_t at):
         return text_error(
             JsonErrorKind.EXPONENT, f"number beyond the exponent limit of {MI_EXPONENT}", at, MI_EXPONENT
         )
-    return text_error(JsonErrorKind.SYNTAX, "no number of JSON", at)
+    return text_error(JsonErrorKind.SYNTAX, "not a JSON number", at)
 
 
 cdef object depth_error(size_t limit, size_t at):
@@ -187,6 +184,13 @@ cdef struct Frame:
     size_t first       # where the items of an array begin on the value stack
 
 
+# Whether short decimals can be made by multiplication.
+cdef enum Scaling:
+    NOT_KNOWN
+    EXACT
+    INEXACT
+
+
 cdef struct Reader:
     const uint8_t *start
     const uint8_t *end       # a NUL stands there, as behind every bytes object: no look at one byte goes past it
@@ -199,9 +203,8 @@ cdef struct Reader:
     size_t item_capacity
     size_t depth
     size_t deepest           # of the frames that have been in use
-    bint scales              # the thread's decimal context is known to multiply by SCALES exactly
+    Scaling scaling
     KeptName *kept           # the last name read, of those that are kept
-    PyObject *outer_context  # the thread's own decimal context, owned, while ours stands in its place; or NULL
     int collecting           # garbage collection was on
     PyObject *first_items[FIRST_ITEMS]
     Frame frames[DEPTH_CEILING + 1]  # by depth: the first stands for no container
@@ -447,14 +450,10 @@ cdef PyObject *read_any_number(Reader *r, const uint8_t **position) except NULL:
     return <PyObject *>value
 
 
-cdef PyObject *scaled(Reader *r, int64_t digits, size_t places) except NULL:
+cdef PyObject *scaled(int64_t digits, size_t places) except NULL:
     """The Decimal of so many digits with so many of them behind the point."""
-    cdef PyObject *number
-    cdef PyObject *product
-    if not r.scales:
-        scale_exactly(r)
-    number = new_long(digits)
-    product = multiply(scales[places], number)
+    cdef PyObject *number = new_long(digits)
+    cdef PyObject *product = multiply(scales[places], number)
     Py_DECREF(number)
     return product
 
@@ -464,20 +463,16 @@ cdef Py_ssize_t context_number(object getter, object context) except? -1:
     return Py_TYPE(getter).tp_descr_get(getter, context, Context)
 
 
-cdef int scale_exactly(Reader *r) except -1:
-    """Sees to a decimal context in which scaling is exact, which the thread's own seldom is not."""
-    cdef object context
-    if r.outer_context == NULL:
-        context = get_context()
-        if (
-            type(context) is not Context or context_number(PREC, context) < 20
-            or context_number(EMAX, context) < 20 or context_number(EMIN, context) > -20
-        ):
-            set_context(exact_context)
-            Py_INCREF(<PyObject *>context)
-            r.outer_context = <PyObject *>context
-    r.scales = True
-    return 0
+cdef Scaling scaling() except NOT_KNOWN:
+    """Whether the thread's decimal context multiplies by SCALES exactly, without rounding and without a signal. Nearly
+    every one does. A subclass might say what is not so."""
+    cdef object context = get_context()
+    if (
+        type(context) is Context and context_number(PREC, context) >= 20 and context_number(EMAX, context) >= 20
+        and context_number(EMIN, context) <= -20 and context_number(CLAMP, context) == 0
+    ):
+        return EXACT
+    return INEXACT
 
 
 cdef inline PyObject *read_number(Reader *r, const uint8_t **position) except NULL:
@@ -490,10 +485,15 @@ cdef inline PyObject *read_number(Reader *r, const uint8_t **position) except NU
     cdef const uint8_t *p = mi_short_number(first, r.end, &digits, &places)
     if p == NULL or (places and p[-1] == 48 and r.rules == MI_WRITING):
         return read_any_number(r, position)
+    if places:
+        if r.scaling == NOT_KNOWN:
+            r.scaling = scaling()
+        if r.scaling == INEXACT:
+            return read_any_number(r, position)
     position[0] = p
     if first != start:
         digits = -digits
-    return scaled(r, digits, places) if places else new_long(digits)
+    return scaled(digits, places) if places else new_long(digits)
 
 
 # ---- the document ----
@@ -589,7 +589,7 @@ cdef inline int add_member(Reader *r, Frame *frame, PyObject *value) except -1:
         return status
     frame.count += 1
     if PyDict_GET_SIZE(frame.members) != frame.count:
-        raise text_error(JsonErrorKind.DUPLICATE, "an object has two members of the name", frame.name_at - r.start)
+        raise text_error(JsonErrorKind.DUPLICATE, "an object has a second member of one name", frame.name_at - r.start)
     return 0
 
 
@@ -630,7 +630,7 @@ cdef int give_way(Reader *r) except -1:
         PyGC_Enable()
     PyEval_RestoreThread(PyEval_SaveThread())
     r.collecting = PyGC_Disable()
-    r.scales = False  # the context could be one that threads share
+    r.scaling = NOT_KNOWN  # the context could be one that threads share
     return 0
 
 
@@ -683,7 +683,7 @@ cdef PyObject *read_document(Reader *r) except NULL:
             if r.depth == 0:
                 if p != r.end:
                     Py_DECREF(value)
-                    raise text_error(JsonErrorKind.SYNTAX, "something follows the value", p - r.start)
+                    raise text_error(JsonErrorKind.SYNTAX, "something stands after the value", p - r.start)
                 return value
             if frame.members == NULL:
                 push_item(r, value)
@@ -725,9 +725,8 @@ cdef object read(object data, Bounds limits, mi_rules rules):
     r.item_capacity = FIRST_ITEMS
     r.depth = 0
     r.deepest = 0
-    r.scales = False
+    r.scaling = NOT_KNOWN
     r.kept = &first_name
-    r.outer_context = NULL
     # PERF: CPython 3.11 collects inside C code, again and again over the growing tree in which no cycle can be: rows
     # parse up to 2.6 times as fast without. From 3.12 on it never does. Collection is off only while the lock is held.
     r.collecting = PyGC_Disable()
@@ -737,9 +736,6 @@ cdef object read(object data, Bounds limits, mi_rules rules):
         Py_DECREF(value)
         return result
     finally:
-        if r.outer_context != NULL:
-            set_context(<object>r.outer_context)
-            Py_DECREF(r.outer_context)
         if r.collecting:
             PyGC_Enable()
         for i in range(r.item_count):
@@ -751,7 +747,7 @@ cdef object read(object data, Bounds limits, mi_rules rules):
             PyMem_RawFree(r.items)
 
 
-def parse(data, *, Bounds limits not None=DEFAULT):
+def parse(data, *, limits=DEFAULT):
     """Reads one JSON text (RFC 8259, strictly).
 
     Args:
@@ -766,10 +762,10 @@ def parse(data, *, Bounds limits not None=DEFAULT):
         JsonParseError: Not strict JSON, or over a limit; says what, where, and which limit.
         TypeError: ``data`` is a str or has no buffer.
     """
-    return read(data, limits, MI_READING)
+    return read(data, bounds(limits), MI_READING)
 
 
-def parse_state(data, *, Bounds limits not None=DEFAULT):
+def parse_state(data, *, limits=DEFAULT):
     """Reads canonical text by the writing limits. An integral number whose plain text, sign included, has at most 1,024
     characters becomes an int, any other the canonical Decimal. Raises JsonParseError."""
-    return read(data, limits, MI_WRITING)
+    return read(data, bounds(limits), MI_WRITING)

@@ -4,7 +4,7 @@
  * - Nothing here reads at or past `end`, allocates, calls Python, or keeps state.
  * - A scan starts just after what the caller has recognised (the opening quote; the first character of a number) and
  *   answers MI_OK or one error. On an error `at` is the byte that is wrong.
- * - Both users of this file refuse the same inputs because the refusals are written here, once.
+ * - All users of this file refuse the same inputs because the refusals are written here, once.
  */
 #ifndef MCPINPUT_SCAN_H
 #define MCPINPUT_SCAN_H

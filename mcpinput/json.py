@@ -8,8 +8,8 @@ to IEEE doubles.
 from __future__ import annotations
 
 import enum
+from dataclasses import astuple, dataclass, is_dataclass
 from dataclasses import fields as fields_of
-from dataclasses import is_dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -18,7 +18,7 @@ import msgspec
 from mcpinput._core.canonical import canonical_bytes, canonical_number
 from mcpinput._core.digest import canonical_raw, parameter_digest
 from mcpinput._core.dump import dump
-from mcpinput._core.limits import Limits
+from mcpinput._core.limits import Bounds
 from mcpinput._core.parse import parse
 from mcpinput.errors import JsonErrorKind, JsonWriteError
 
@@ -36,6 +36,53 @@ __all__ = [
 
 JsonValue: TypeAlias = "dict[str, Any] | list[Any] | str | int | Decimal | bool | None"
 """What :func:`parse` makes."""
+
+_MAXIMA: Final = {
+    "depth": 256,
+    "nodes": 1_000_000,
+    "string_bytes": 8 * 1024 * 1024,
+    "body_bytes": 16 * 1024 * 1024,
+    "canonical_bytes": 32 * 1024 * 1024,
+    "response_bytes": 64 * 1024 * 1024,
+}
+
+
+@dataclass(frozen=True)
+class Limits(Bounds):
+    """Bounds on what is read and written. Those on numbers are fixed: 1,024 characters or digits, exponent ±10,000.
+
+    Attributes:
+        depth: Arrays and objects inside one another: 256, which is the maximum.
+        nodes: Values in one document, containers included: 1,000,000, which is the maximum.
+        string_bytes: UTF-8 bytes of one string or member name once unescaped: 8 MiB, which is the maximum.
+        body_bytes: Bytes of one text that is parsed: 10 MiB, at most 16 MiB.
+        canonical_bytes: Bytes of one canonical text: 32 MiB, which is the maximum (spelling can grow, at worst double).
+        response_bytes: Bytes of one text that is written: 4 MiB, at most 64 MiB.
+
+    Raises:
+        TypeError: A limit is no int.
+        ValueError: A limit is not positive, or above its maximum.
+    """
+
+    depth: int = 256
+    nodes: int = 1_000_000
+    string_bytes: int = 8 * 1024 * 1024
+    body_bytes: int = 10 * 1024 * 1024
+    canonical_bytes: int = 32 * 1024 * 1024
+    response_bytes: int = 4 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        for name, maximum in _MAXIMA.items():
+            value = getattr(self, name)
+            if type(value) is not int:  # a subclass could compare as it likes
+                raise TypeError(f"limit {name} must be an int, not {type(value).__name__}")
+            if not 1 <= value <= maximum:
+                raise ValueError(f"limit {name} must be from 1 to {maximum}, not {value}")
+        self._hold(*astuple(self))
+
+    def __reduce__(self) -> Any:
+        return (Limits, astuple(self))
+
 
 # ---- frozen trees ----
 

@@ -1,5 +1,4 @@
-from dataclasses import dataclass
-from typing import final
+from typing import Final
 
 from typing_extensions import disjoint_base
 
@@ -7,14 +6,16 @@ from typing_extensions import disjoint_base
 class Bounds:
     """The numbers of a Limits as the core sees them."""
 
-@final
-@dataclass(frozen=True)
-class Limits(Bounds):
-    depth: int = ...
-    nodes: int = ...
-    string_bytes: int = ...
-    body_bytes: int = ...
-    canonical_bytes: int = ...
-    response_bytes: int = ...
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
+    def _hold(
+        self,
+        depth: int,
+        nodes: int,
+        string_bytes: int,
+        body_bytes: int,
+        canonical_bytes: int,
+        response_bytes: int,
+    ) -> None: ...
 
-    def __post_init__(self) -> None: ...
+DEFAULT: Final[Bounds]
+__pyx_capi__: dict[str, object]  # C functions for the other units of the core

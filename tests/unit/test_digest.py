@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import sys
+import threading
 import tracemalloc
 from collections import UserDict
 from collections.abc import Callable, Iterator
@@ -368,3 +369,25 @@ def test_what_is_left_out_is_what_the_protocol_names() -> None:
         assert parameter_digest({**stable, name: 1}) != digest
     for name in others - {*protocol.TRANSIENT_META}:
         assert parameter_digest({**stable, "_meta": {"k": 1, name: 1}}) != digest
+
+
+def test_other_threads_run_while_a_long_text_is_scanned() -> None:
+    ticks = 0
+    stop = False
+
+    def count() -> None:
+        nonlocal ticks
+        while not stop:
+            ticks += 1
+
+    text = b"[" + b'{"b":1.5,"a":10},' * 600_000 + b"0]"
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        ticks = 0
+        with pytest.raises(JsonParseError):  # in the scan: hashing, which gives up the lock itself, is not reached
+            canonical_raw(text[:-1], limits=Limits(body_bytes=16 << 20))
+        assert ticks > 0
+    finally:
+        stop = True
+        thread.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from mcpinput._core.limits import Bounds
 from mcpinput.errors import JsonError, JsonParseError, JsonWriteError
-from mcpinput.json import FrozenArray, FrozenObject, Limits, dump, freeze, parse, thaw
+from mcpinput.json import (
+    FrozenArray,
+    FrozenObject,
+    Limits,
+    canonical_bytes,
+    canonical_raw,
+    dump,
+    freeze,
+    parameter_digest,
+    parse,
+    thaw,
+)
 
 TREE: Any = {"a": [1, {"b": [Decimal("1.50"), "é", None]}], "c": {}, "d": True}
 TEXT = '{"a":[1,{"b":[1.50,"é",null]}],"c":{},"d":true}'.encode()
@@ -62,8 +75,61 @@ def test_limits_are_from_one_to_their_maximum(name: str, maximum: int) -> None:
             Limits(**{name: wrong})
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda limits: pickle.loads(pickle.dumps(limits)),
+        copy.copy,
+        copy.deepcopy,
+        lambda limits: dataclasses.replace(limits, depth=3),
+        lambda limits: msgspec.convert(dataclasses.asdict(limits), Limits),
+    ],
+)
+def test_limits_are_a_dataclass_like_any_other(again: Any) -> None:
+    limits = Limits(depth=3, body_bytes=9)
+    assert again(limits) == limits
+    assert hash(again(limits)) == hash(limits)
+    with pytest.raises(JsonParseError, match="depth limit of 3"):
+        parse(b"[[[[]]]]", limits=again(limits))
+    with pytest.raises(JsonParseError, match="size limit of 9"):
+        parse(b" " * 10, limits=again(limits))
+
+
+@pytest.mark.parametrize("wrong", [None, 5, {"depth": 3}])
+@pytest.mark.parametrize("function", [parse, dump, canonical_bytes, canonical_raw, parameter_digest])
+def test_limits_that_are_none(function: Any, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"limits must be a Limits, not {type(wrong).__name__}"):
+        function(b"{}" if function is not dump and function is not canonical_bytes else {}, limits=wrong)
+
+
+def test_the_default_is_limits_without_arguments() -> None:
+    for function in (parse, dump, canonical_bytes, canonical_raw, parameter_digest):
+        assert repr(inspect.signature(function).parameters["limits"].default) == repr(Limits())
+
+
+def test_limits_hold_against_ints_that_compare_as_they_like() -> None:
+    class Sly(int):
+        def __le__(self, other: object) -> bool:
+            return True
+
+        __ge__ = __lt__ = __gt__ = __le__
+
+    with pytest.raises(TypeError, match="depth must be an int"):
+        Limits(depth=Sly(100_000))
+    with pytest.raises(ValueError, match="room"):
+        Bounds.__new__(Bounds)._hold(257, 1, 1, 1, 1, 1)
+
+
+def test_limits_are_held_once() -> None:
+    limits = Limits()
+    with pytest.raises(TypeError):
+        limits._hold(1, 1, 1, 1, 1, 1)
+    with pytest.raises(TypeError):
+        Bounds()
+
+
 def test_limits_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError):
+    with pytest.raises(dataclasses.FrozenInstanceError):
         Limits().depth = 1  # type: ignore[misc]
 
 

@@ -227,9 +227,12 @@ class LyingContext(decimal.Context):
         decimal.Context(prec=28, Emax=0),
         decimal.Context(prec=28, Emin=0),
         decimal.Context(prec=28, Emin=-1, Emax=1, clamp=1, traps=[decimal.Subnormal, decimal.Clamped]),
+        decimal.Context(prec=40, Emin=-20, Emax=20, clamp=1),
+        decimal.Context(prec=40, Emin=-20, Emax=20, clamp=1, traps=[decimal.Clamped]),
+        decimal.Context(prec=20, Emin=-20, Emax=20, traps=list(decimal.Context().flags)),
         LyingContext(3),
     ],
-    ids=["all", "prec", "Emax", "Emin", "clamp", "subclass"],
+    ids=["all", "prec", "Emax", "Emin", "clamp", "wide clamp", "trapped clamp", "just wide enough", "subclass"],
 )
 @pytest.mark.parametrize("after", [b"", b" " * 40], ids=["at the end", "before the end"])
 def test_numbers_do_not_depend_on_the_context(hostile: decimal.Context, after: bytes) -> None:
