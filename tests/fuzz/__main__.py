@@ -147,8 +147,10 @@ def merge(target: str, environment: dict[str, str]) -> str:
     corpus = CORPUS / target
     corpus.mkdir(parents=True, exist_ok=True)
     before = set(corpus.iterdir())
-    done = engine(target, environment, *OPTIONS, "-merge=1", "-use_counters=0", str(corpus), str(LEARNT / target))
-    if done.returncode:
+    done = engine(
+        target, environment, *OPTIONS, "-set_cover_merge=1", "-use_counters=0", str(corpus), str(LEARNT / target)
+    )
+    if done.returncode or "MERGE-OUTER: successful" not in done.stdout:
         raise CannotRun(f"merging {target} failed:\n{done.stdout}")
     added = set(corpus.iterdir()) - before
     return f"{target:16} {len(before)} files, {len(added)} added"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import shlex
 import sys
 
 import atheris
@@ -13,7 +14,9 @@ import atheris
 from tests.fuzz.targets import TARGETS
 
 if __name__ == "__main__":
-    target = TARGETS[sys.argv.pop(1)]
-    atheris.Setup(sys.argv, target)
+    name = sys.argv.pop(1)
+    # By this the engine starts itself when it merges.
+    sys.argv[0] = shlex.join((sys.executable, "-m", "tests.fuzz.engine", name))
+    atheris.Setup(sys.argv, TARGETS[name])
     gc.freeze()  # what is imported is not looked through again and again
     atheris.Fuzz()
