@@ -30,7 +30,7 @@ from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
 from mcpinput._core.limits cimport Bounds, bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
-    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_compare_utf16, mi_doubtful_number, mi_end_of_short_string, mi_number,
+    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_doubtful_number, mi_end_of_short_string, mi_number,
     mi_row, mi_same, mi_scan_number, mi_scan_row, mi_scan_short_number, mi_scan_string, mi_status, mi_string,
     mi_unescape
 )
@@ -55,7 +55,8 @@ cdef enum:
     RELEASE = 256 << 10           # input from which on the lock is given up for pass 1
     SORT_RUN = 16                 # members up to which insertion sort is the faster one
     ROW = 4                       # numbers from which on more are expected
-    ROW_COST = 16                 # numbers that it costs as much as to look for more in vain
+    ROW_COST = 16                 # numbers to wait for after having looked for more in vain
+    ROW_BYTES = 32                # what more than that is not in vain
     SHORT_SPAN = 32
     SHORT_NUMBER = 32             # characters from which on a number is not one for mi_canonical_short
     MODEL_MEMBERS = 0xFFFF        # most members of a model, and bytes of a name of one
@@ -304,12 +305,18 @@ cdef inline uint64_t name_prefix(const uint8_t *name, size_t length, const uint8
 
 
 cdef inline int compare_names(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_length) noexcept nogil:
-    """mi_compare_utf16, after equal blocks have been passed over in larger steps than one byte."""
-    cdef size_t shorter = a_length if a_length < b_length else b_length
+    """Order of two names by UTF-16 units."""
     cdef size_t i = 0
-    while shorter - i >= 8 and memcmp(a + i, b + i, 8) == 0:  # of a fixed size this is no call
+    cdef uint64_t x
+    cdef uint64_t y
+    while a_length - i >= 8 and b_length - i >= 8 and memcmp(a + i, b + i, 8) == 0:  # of a fixed size this is no call
         i += 8
-    return mi_compare_utf16(a + i, a_length - i, b + i, b_length - i)
+    x = name_prefix(a + i, a_length - i, a + a_length)
+    y = name_prefix(b + i, b_length - i, b + b_length)
+    if x != y:
+        return -1 if x < y else 1
+    # One is the beginning of the other, or the same.
+    return (a_length > b_length) - (a_length < b_length)
 
 
 cdef inline const uint8_t *record_name(
@@ -348,9 +355,11 @@ cdef int compare_whole_names(Scan *s, const Member *members, const Record *a, co
 
 
 cdef void sort_records(Scan *s, const Member *members, Record *records, size_t n, Record *spare) noexcept nogil:
-    """Merge sort, stable; `spare` has room for n / 2."""
+    """Merge sort, stable; `spare` is room for n / 2 in the same memory."""
     cdef size_t i, j, k
     cdef size_t half
+    cdef size_t left_at
+    cdef size_t right
     cdef Record record
     if n <= SORT_RUN:
         for i in range(1, n):
@@ -374,12 +383,15 @@ cdef void sort_records(Scan *s, const Member *members, Record *records, size_t n
     i = k = 0
     j = half
     while i < half and j < n:
-        if compare_records(s, members, &records[j], &spare[i]) < 0:
-            records[k] = records[j]
-            j += 1
+        if records[j].prefix == spare[i].prefix:
+            right = compare_whole_names(s, members, &records[j], &spare[i]) < 0
         else:
-            records[k] = spare[i]
-            i += 1
+            right = records[j].prefix < spare[i].prefix
+        # PERF: which one it is no processor can guess; so it is computed, and nothing is skipped.
+        left_at = spare - records + i
+        records[k] = records[left_at + (j - left_at) * right]
+        j += right
+        i += 1 - right
         k += 1
     memcpy(records + k, spare + i, (half - i) * sizeof(Record))
 
@@ -894,7 +906,7 @@ cdef int scan_values(Scan *s) noexcept nogil:
                 p = skip_row(s, p, &nodes_left)
                 if p == NULL:
                     return 0
-                if p == start:
+                if p - start < ROW_BYTES:
                     in_row -= ROW_COST
                 if not is_number_start(p[0]):
                     nodes_left += 1
@@ -1054,20 +1066,22 @@ cdef int make_room(Writer *w) except -1:
 
 cdef int put_slowly(Writer *w, const uint8_t *p, size_t length) except -1:
     cdef size_t part
-    while length:
-        if length >= w.direct:
-            if w.used:
-                flush(w)
+    if length >= w.direct:
+        if w.used:
+            flush(w)
+        while length:
             part = length if length < w.full_room else w.full_room
             hash_bytes(w, p, part)
-        else:
-            if w.used == w.room:
-                make_room(w)
-            part = w.room - w.used
-            if part > length:
-                part = length
-            memcpy(w.chunk + w.used, p, part)
-            w.used += part
+            p += part
+            length -= part
+    while length:
+        if w.used == w.room:
+            make_room(w)
+        part = w.room - w.used
+        if part > length:
+            part = length
+        memcpy(w.chunk + w.used, p, part)
+        w.used += part
         p += part
         length -= part
     return 0
@@ -1124,9 +1138,13 @@ cdef int put_respelled(Writer *w, const uint8_t *p, const uint8_t *stop) except 
         put(w, p, escape - p)
         if escape == stop:
             return 0
+        if escape[1] == c'/':
+            put_byte(w, c'/')
+            p = escape + 2
+            continue
         # Of a surrogate pair this takes both halves; only a pair becomes four bytes.
-        size = mi_unescape(escape, escape + (6 if escape[1] == c'u' else 2), value)
-        p = escape + (2 if escape[1] != c'u' else 12 if size == 4 else 6)
+        size = mi_unescape(escape, escape + 6, value)
+        p = escape + (12 if size == 4 else 6)
         if value[0] < 0x80:
             put_slowly(w, text, mi_put_escaped(value[0], text))
         else:
@@ -1279,7 +1297,7 @@ cdef object write(const Scan *s, Where around, size_t allowance, size_t chunk):
     w.full_room = chunk if chunk < twice else twice
     w.room = FIRST_BYTES if FIRST_BYTES < w.full_room else w.full_room
     w.chunk = w.first_bytes
-    w.direct = chunk // 2 if chunk > 1 else 1
+    w.direct = (chunk + 1) // 2
     try:
         if around == ELSEWHERE:
             put_range(&w, 0, s.start, s.stop)

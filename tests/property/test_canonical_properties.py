@@ -35,7 +35,9 @@ characters = st.one_of(
 )
 strings = st.text(characters, max_size=12)
 special_names = st.sampled_from(["_meta", "inputResponses", "requestState", *sorted(twin.TRANSIENT_META)])
-names = st.one_of(strings, st.text("pq", min_size=7, max_size=20), special_names)
+names = st.one_of(
+    strings, st.text("pq", min_size=7, max_size=20), st.text("p\0", min_size=6, max_size=18), special_names
+)
 integers = st.one_of(
     st.integers(-20, 20),
     st.integers(),
@@ -226,13 +228,20 @@ def test_raw_of_canonical_text_is_the_same_text(text: bytes) -> None:
     assert canonical_bytes(parse(canonical)) == canonical
 
 
-# Objects that have, or nearly have, the names of their neighbours: the core compares them with those.
+# Objects that have, or nearly have, the names of their neighbours: the core compares them with those. Names are shorter
+# and longer than its steps of 8 and 16 bytes.
+LONG = ["a common beginning, then 2", "a common beginning, then 1", "a common beginning"]
 similar_names = st.one_of(
     st.sampled_from([["b", "a"], ["b", "a", "c"], ["a", "b"], ["c", "b", "a"], ["b", "a", "b2"], ["z"], []]),
-    st.lists(st.sampled_from(["a", "b", "c", "\\u0061"]), max_size=4),
+    st.sampled_from([LONG, LONG[::-1], LONG[:2], ["b", *LONG, "a"], ["fourteen bytes", "fifteen bytes b"]]),
+    st.lists(st.sampled_from(["a", "b", "c", "\\u0061", LONG[0]]), max_size=4),
 )
 similar_values = st.sampled_from(
-    ["1", '"a"', '"b"', "10", "[]", "[1]", '{"a":1}', '{"b":1,"a":2}', '{"a":{"b":1,"a":2}}']
+    [
+        *("1", '"a"', '"b"', "10", "[]", "[1]", '{"a":1}', '{"b":1,"a":2}', '{"a":{"b":1,"a":2}}', "{ }", "[ ]"),
+        *("1.50", " 1", "1 ", '"\\/"', '"\\u00e9"', '{ "b" : 1e2 , "a" : "\\/" }', '[{"b":1,"a":20},{"b":10,"a":2}]'),
+        '"a text that is longer than the steps in which short ones are copied"',
+    ]
 )
 
 
@@ -243,20 +252,83 @@ def similar_objects(draw: st.DrawFn) -> bytes:
     return f"[{','.join(spelled)}]".encode()
 
 
-@given(similar_objects())
-@example(b'[{"b":0,"a":0},{"b":0,"a":0},{"b":0,"a":0}]')
-@example(b'[{"b":0,"a":0,"c":0},{"b":0,"a":0}]')
-@example(b'[{"b":0,"a":0},{"b":0,"a":0,"c":0},{"a":0,"b":0}]')
-@example(b'[{"b":0,"a":0,"c":0},{"b":[0],"a":0,"c":0},{"b":{"z":0},"a":0,"c":0}]')
-@example(b'[{"b":"a","a":0},{"b":"b","a":0},{"b":["a"],"a":0}]')
-@example(b'[{"b":0,"a":0},{"b":0,"a":0,"b":0}]')
-@example(b'[{"b":0,"a":0},{"b":0,"a":0,"a":0}]')
-@example(b'[{"b":0,"a":0},{"b":0,"b":0}]')
-@example(b'[{"b":0,"\\u0061":0},{"b":0,"\\u0061":0},{"b" :0,"a":0}]')
-def test_similar_objects_are_told_apart(text: bytes) -> None:
+@given(similar_objects(), st.integers(1, 70))
+@example(b'[{"b":0,"a":0},{"b":0,"a":0},{"b":0,"a":0}]', 1)
+@example(b'[{"b":0,"a":0,"c":0},{"b":0,"a":0}]', 3)
+@example(b'[{"b":0,"a":0},{"b":0,"a":0,"c":0},{"a":0,"b":0}]', 3)
+@example(b'[{"b":0,"a":0,"c":0},{"b":[0],"a":0,"c":0},{"b":{"z":0},"a":0,"c":0}]', 3)
+@example(b'[{"b":"a","a":0},{"b":"b","a":0},{"b":["a"],"a":0}]', 3)
+@example(b'[{"b":0,"a":0},{"b":0,"a":0,"b":0}]', 3)
+@example(b'[{"b":0,"a":0},{"b":0,"a":0,"a":0}]', 3)
+@example(b'[{"b":0,"a":0},{"b":0,"b":0}]', 3)
+@example(b'[{"b":0,"\\u0061":0},{"b":0,"\\u0061":0},{"b" :0,"a":0}]', 3)
+def test_similar_objects_are_told_apart(text: bytes, chunk: int) -> None:
     kind = refusal(parse, text)
     assert refusal(canonical_raw, text) == kind
     if kind is None:
+        expected = twin.canonical(twin.read(text))
+        assert canonical_raw(text) == expected
+        assert digest._in_chunks(text, chunk, False) == expected
+
+
+# Arrays of numbers: the core looks at several of them at once, at 16 to 64 bytes.
+well_formed = st.one_of(
+    st.integers(-1000, 1000).map(str),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,9})\.[0-9]{1,9}", fullmatch=True),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,9})(\.[0-9]{1,9})?[eE][+-]?[0-9]{1,4}", fullmatch=True),
+    st.sampled_from(
+        [
+            *("0", "-0", "0.0", "-0.0", "0e0", "0.000001", "0.0000001", "0.0000010", "-0.00000100", "0.0000000"),
+            *("10", "-10", "1.0", "10.0", "-10.50", "1e-6", "1e-7", "1E+2", "1e-0006", "1.50e1", "5e999", "5e-1000"),
+            *("9" * 14, "9" * 15, "9" * 16, "9" * 30, "9" * 31, "9" * 32, "9" * 63, "9" * 64, "1" + "0" * 40),
+            *(
+                "0." + "0" * 12 + "1",
+                "0." + "0" * 29 + "1",
+                "1." + "0" * 28,
+                "1." + "0" * 61 + "1",
+                "-" + "9" * 29 + "e1",
+            ),
+        ]
+    ),
+)
+malformed = st.sampled_from(
+    [
+        *("01", "-01", "-", "1.", "-.5", "1e", "1e+", "1.2.3", "1.2e3.4", "--1", "1-", "1..2", "+1", "", "1 2", "1e1e1"),
+        *("1-2", "00", "0.", "1,", "0e99999", "1" * 1025, "1/2", "1:", '"a":1'),
+    ]
+)
+others = st.sampled_from(['""', "[]", "[1,2]", '{"b":1,"a":2}', "null", " 1", "1 ", "{}"])
+
+
+@st.composite
+def rows_of_numbers(draw: st.DrawFn) -> bytes:
+    row = draw(st.lists(well_formed, min_size=1, max_size=50))
+    for value in draw(st.lists(st.one_of(others, others, malformed), max_size=2)):
+        row.insert(draw(st.integers(0, len(row))), value)
+    text = f"[{','.join(row)}]" + " " * draw(st.sampled_from([0, 0, 3, 20, 70]))
+    return (text if draw(st.booleans()) else f"[1,{text},2]").encode()
+
+
+@given(rows_of_numbers(), st.integers(1, 70))
+def test_numbers_in_a_row_are_those_that_parse_reads(text: bytes, chunk: int) -> None:
+    assert refusal_and_place(canonical_raw, text) == refusal_and_place(parse, text)
+    if refusal(parse, text) is None:
+        expected = twin.canonical(twin.read(text))
+        assert canonical_raw(text) == expected
+        assert digest._in_chunks(text, chunk, False) == expected
+
+
+@given(rows_of_numbers(), st.integers(1, 60))
+def test_numbers_in_a_row_are_counted(text: bytes, nodes: int) -> None:
+    limits = Limits(nodes=nodes)
+    assert refusal_and_place(canonical_raw, text, limits=limits) == refusal_and_place(parse, text, limits=limits)
+
+
+@given(st.one_of(well_formed, malformed), st.sampled_from(["", ",1", "]", "e", ".", "x"]), st.integers(0, 70))
+def test_number_is_read_alike_wherever_the_text_ends(number: str, behind: str, spaces: int) -> None:
+    text = f"[{number}{behind}{' ' * spaces}]".encode()
+    assert refusal_and_place(canonical_raw, text) == refusal_and_place(parse, text)
+    if refusal(parse, text) is None:
         assert canonical_raw(text) == twin.canonical(twin.read(text))
 
 
@@ -319,6 +391,14 @@ def refusal(function: Any, *arguments: Any, **keywords: Any) -> JsonErrorKind | 
         function(*arguments, **keywords)
     except JsonParseError as error:
         return error.kind
+    return None
+
+
+def refusal_and_place(function: Any, *arguments: Any, **keywords: Any) -> tuple[JsonErrorKind, int | None] | None:
+    try:
+        function(*arguments, **keywords)
+    except JsonParseError as error:
+        return error.kind, error.offset
     return None
 
 

@@ -114,6 +114,40 @@ def test_name_of_params_is_compared_unescaped_and_wherever_it_stands() -> None:
     assert message_digest(b'{"z":{"y":1,"x":[2]},"b":1,"a":2,"params":{"a":10e-1}}') == expected
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        *(b"{}", b"{ }", b'{"_meta":{}}', b'{ "_meta" : { } }', b'{"_meta":{"baggage":[10,{"b":1,"a":2}]}}'),
+        b'{ "_meta" : { "progress\\u0054oken" : 1.50 , "tracestate" : "" , "traceparent" : null } }',
+        b'{"requestState":"x", "_met\\u0061":{}, "inputResponses":{"b":1,"a":[ ]}}',
+    ],
+)
+def test_params_of_which_nothing_is_left_are_empty_ones(params: bytes) -> None:
+    assert parameter_digest(params) == EMPTY
+    assert message_digest(b'{"params":' + params + b"}") == EMPTY
+    assert message_digest(b' { "z" : [ 1 ] , "params" : ' + params + b' , "a" : { "_meta" : 1 } } ') == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("params", "canonical"),
+    [
+        (b'{"_meta":[],"a":1}', b'{"_meta":[],"a":1}'),
+        (b'{"_meta":[{}],"a":1}', b'{"_meta":[{}],"a":1}'),
+        (b'{"_meta":"","a":{"_meta":{}}}', b'{"_meta":"","a":{"_meta":{}}}'),
+        (b'{"_meta":{"_meta":{}}}', b'{"_meta":{"_meta":{}}}'),
+        (b'{"_meta":{"requestState":10,"baggage":1}}', b'{"_meta":{"requestState":1E+1}}'),
+        (b'{"a":{"b":{}, "_meta":{"baggage":1}},"baggage":2}', b'{"a":{"_meta":{"baggage":1},"b":{}},"baggage":2}'),
+        (
+            b'{"params":{"requestState":1},"_meta":{"k" :{"baggage":1}}}',
+            b'{"_meta":{"k":{"baggage":1}},"params":{"requestState":1}}',
+        ),
+    ],
+)
+def test_what_looks_like_something_left_out_stays(params: bytes, canonical: bytes) -> None:
+    assert parameter_digest(params) == hashlib.sha256(canonical).digest()
+    assert message_digest(b'{"params":' + params + b"}") == hashlib.sha256(canonical).digest()
+
+
 def test_digests_tell_neighbouring_numbers_apart() -> None:
     values = [
         "18446744073709551616",
@@ -178,6 +212,23 @@ def test_duplicate_name_is_found_wherever_it_stands(count: int, twin: str) -> No
         assert error.offset == refusal(parse, changed).offset
 
 
+@pytest.mark.parametrize("count", [40, 70_000])
+@pytest.mark.parametrize("length", [6, 20])
+def test_large_objects_that_follow_one_another(count: int, length: int) -> None:
+    names = [f"{index * 7919 % count:0{length}d}" for index in range(count)]
+    row = "{" + ",".join(f'"{name}":{index % 20}' for index, name in enumerate(names)) + "}"
+    text = f'[{row},{row},{row[:-1]},"x":0}}]'.encode()
+    assert canonical_raw(text) == canonical_bytes(parse(text))
+    again = f'[{row},{row[:-1]},"{names[7]}":0}}]'.encode()
+    assert refusal(canonical_raw, again).offset == refusal(parse, again).offset == len(again) - length - 6
+
+
+@pytest.mark.parametrize("size", [65_532, 65_533, 65_534, 65_600])
+def test_long_names_that_follow_one_another(size: int) -> None:
+    row = b'{"' + b"n" * size + b'":10,"a":1}'
+    assert canonical_raw(b"[" + row + b"," + row + b"]") == canonical_bytes(parse(b"[" + row + b"," + row + b"]"))
+
+
 def test_names_in_order_may_repeat_nothing_either() -> None:
     assert refusal(canonical_raw, b'{"a":1,"a":2}').kind is JsonErrorKind.DUPLICATE
     assert refusal(canonical_raw, b'{"abcdefgh1":1,"abcdefgh1":2}').kind is JsonErrorKind.DUPLICATE
@@ -217,6 +268,20 @@ def test_nodes_are_values_and_not_names() -> None:
     params = b'{"requestState":[1,2,3]}'
     assert parameter_digest(params, limits=Limits(nodes=5)) == EMPTY
     assert refusal(parameter_digest, params, limits=Limits(nodes=4)).kind is JsonErrorKind.NODES
+
+
+@pytest.mark.parametrize("values", [b"7", b"1.25", b"10", b"-1.50"])
+def test_nodes_of_a_row_of_numbers(values: bytes) -> None:
+    text = b"[" + b",".join([values] * 200) + b"]"
+    assert canonical_raw(text, limits=Limits(nodes=201)) == canonical_bytes(parse(text))
+    for nodes in (200, 199, 150, 2):
+        error = refusal(canonical_raw, text, limits=Limits(nodes=nodes))
+        assert error.kind is JsonErrorKind.NODES
+        assert (
+            error.offset
+            == refusal(parse, text, limits=Limits(nodes=nodes)).offset
+            == 1 + (nodes - 1) * (len(values) + 1)
+        )
 
 
 @pytest.mark.parametrize("spelled", [b"abcdef", b"\\u0061bcde\\u0066", b"\xc3\xa9\\u00e9\xc3\xa9", b"\\ud83d\\ude00ab"])
@@ -305,6 +370,19 @@ def test_large_text_across_chunks() -> None:
         assert digest._in_chunks(text, chunk, True) == parameter_digest(text)
 
 
+@pytest.mark.parametrize("chunk", [1000, 1024, 4096, 4097, 100_000, 1 << 20])
+def test_long_runs_between_edits(chunk: int) -> None:
+    sizes = [0, 400, 499, 500, 501, 999, 1001, 2047, 2048, 2049, 4095, 4096, 4097, 50_000, 524_287, 524_288, 1_100_000]
+    members = [f'"{index * 7 % len(sizes):02}":["{"x" * size}", 10]' for index, size in enumerate(sizes)]
+    text = ("{" + ",".join(members) + "}").encode()
+    expected = canonical_bytes(parse(text))
+    assert canonical_raw(text) == digest._in_chunks(text, chunk, False) == expected
+    assert digest._in_chunks(text, chunk, True) == hashlib.sha256(expected).digest()
+    # The whole of it is one run.
+    assert canonical_raw(expected) == digest._in_chunks(expected, chunk, False) == expected
+    assert digest._in_chunks(expected, chunk, True) == hashlib.sha256(expected).digest()
+
+
 def spelled(value: Any) -> str:
     if isinstance(value, str):
         return '"' + "".join(f"\\u{ord(c):04X}" if c in '\\"/\n\t\x01e' else c for c in value) + '"'
@@ -329,6 +407,18 @@ def test_extra_memory_is_16_bytes_a_token_and_a_chunk(unit: bytes, tokens: int) 
     finally:
         tracemalloc.stop()
     assert peak <= 16 * tokens * count + (1 << 20) + 65_536
+
+
+def test_canonical_text_takes_no_extra_memory() -> None:
+    row = b'{"active":true,"id":12,"tags":["a",{"b":[]}],"value":1.25}'
+    text = b'{"rows":[' + b",".join([row] * 40_000) + b"]}"
+    tracemalloc.start()
+    try:
+        parameter_digest(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 65_536
 
 
 # ---- buffers ----
