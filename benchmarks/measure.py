@@ -88,7 +88,7 @@ def compare(case: str, ours: Call, peer: Call, peer_name: str, effort: Effort, *
 def bounded(case: str, ours: Call, allowed: float, bound: str, effort: Effort) -> Line:
     """Sets a call beside the seconds that it may take; ``bound`` says how many. Its target is 1.
 
-    No peer runs in turn with it, on the same busy machine, so its best time counts: others can only add to that.
+    No peer runs in turn with it, on the same caches, so its best time counts: whatever disturbs can only add to that.
     """
     count = _calls_in(ours, effort.seconds)
     taken = min(_timed(ours, count) for _ in range(4 * effort.repetitions))
@@ -142,9 +142,9 @@ def _calls_in(call: Call, seconds: float) -> int:
 
 
 def _timed(call: Call, count: int) -> float:
-    """Seconds of one call, over ``count`` of them."""
+    """Seconds of this process for one call, over ``count`` of them: what else the machine does is no one's time."""
     loop = range(count)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in loop:
         call()
-    return (time.perf_counter() - start) / count
+    return (time.process_time() - start) / count
