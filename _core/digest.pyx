@@ -30,8 +30,8 @@ from mcpinput._core.canonical cimport IN_PARAMS, canonical_tree
 from mcpinput._core.limits cimport Bounds, bounds
 from mcpinput._core.parse cimport depth_error, nodes_error, string_error, text_bytes, text_error, token_error
 from mcpinput._core.scan cimport (
-    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_doubtful_number, mi_end_of_short_string, mi_number,
-    mi_row, mi_same, mi_scan_number, mi_scan_row, mi_scan_short_number, mi_scan_string, mi_status, mi_string,
+    MI_END, MI_NUMBER_TEXT, MI_OK, MI_READING, mi_doubtful_number, mi_end_of_short_string, mi_number, mi_row,
+    mi_same, mi_scan_number, mi_scan_row, mi_scan_short_number, mi_scan_string, mi_status, mi_string,
     mi_unescape
 )
 from mcpinput._core.write cimport MI_SHORT_TEXT, mi_canonical_number, mi_canonical_short, mi_put_escaped
@@ -299,7 +299,7 @@ cdef inline uint64_t name_prefix(const uint8_t *name, size_t length, const uint8
     for i in range(length if length < 8 else 8):
         c = name[i]
         if c == 0xEE or c == 0xEF:
-            c += 0x10  # as mi_compare_utf16 ranks them
+            c += 0x10  # U+E000 to U+FFFF stand above the surrogates that UTF-16 spells U+10000 and up with
         prefix |= <uint64_t>c << (56 - 8 * i)
     return prefix
 

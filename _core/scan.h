@@ -100,21 +100,6 @@ static inline size_t mi_utf8_put(uint32_t c, uint8_t *out) {
     return 4;
 }
 
-/* Order of two UTF-8 strings by UTF-16 code units (RFC 8785, section 3.2.3): UTF-8 order, but for the characters
- * U+E000 to U+FFFF (lead bytes EE, EF), which stand above the surrogates that UTF-16 spells U+10000 and up with. */
-static inline int mi_compare_utf16(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_length) {
-    size_t shorter = a_length < b_length ? a_length : b_length;
-    size_t i = 0;
-    while (i < shorter && a[i] == b[i]) i++;
-    if (i == shorter) return (a_length > b_length) - (a_length < b_length);
-    {
-        int x = a[i], y = b[i];
-        if (x == 0xEE || x == 0xEF) x += 0x10;
-        if (y == 0xEE || y == 0xEF) y += 0x10;
-        return x < y ? -1 : 1;
-    }
-}
-
 /* ---- strings ---- */
 
 /* By character: the value of a hex digit plus one. */

@@ -51,7 +51,6 @@ cdef extern from "scan.h" nogil:
         uint64_t starts
         uint64_t doubtful
 
-    int mi_compare_utf16(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_length) noexcept
     const uint8_t *mi_skip_plain(const uint8_t *p, const uint8_t *end) noexcept
     bint mi_same(const uint8_t *p, const uint8_t *end, const uint8_t *text, size_t size) noexcept
     mi_status mi_scan_string(const uint8_t *p, const uint8_t *end, mi_string *out) noexcept
