@@ -684,13 +684,13 @@ cdef dict in_own_order(object mapping):
     """A dict of an OrderedDict, whose order is not that of the dict it is built on."""
     cdef dict members = {}
     cdef dict stored = dict(PyDict_Items(mapping))
-    for name in OrderedDict.__iter__(mapping):
-        if name not in stored:
-            break
-        members[name] = stored[name]
-    else:
-        if len(members) == len(stored):
-            return members
+    try:
+        for name in OrderedDict.__iter__(mapping):
+            members[name] = stored[name]
+    except KeyError:
+        members = None
+    if members is not None and len(members) == len(stored):
+        return members
     raise JsonTypeError(
         JsonErrorKind.TYPE, "the order of an OrderedDict is not that of its members: methods of dict have changed it"
     )

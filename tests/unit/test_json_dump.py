@@ -769,3 +769,15 @@ def test_a_dict_subclass_is_what_it_holds_also_where_code_runs() -> None:
 
     assert dump([Lying(a=1), Point(2)]) == b'[{"a":1},{"x":2}]'
     assert canonical_bytes([Lying(a=1), Point(2)]) == b'[{"a":1},{"x":2}]'
+
+
+def test_an_ordered_dict_whose_order_is_not_that_of_its_members_is_refused() -> None:
+    grown = OrderedDict(a=1)
+    dict.__setitem__(grown, "b", 2)
+    shrunk = OrderedDict(a=1, b=2)
+    dict.__delitem__(shrunk, "a")
+    with pytest.raises(JsonTypeError, match="OrderedDict"):
+        dump(grown)
+    with pytest.raises(JsonTypeError, match="OrderedDict"):
+        dump(shrunk)
+    assert dump(OrderedDict(b=2, a=1)) == b'{"b":2,"a":1}'
