@@ -48,6 +48,7 @@ def dist(folder: Path) -> list[str]:
             "tests/**/*.py",
             "tests/vectors/*",
             "tests/fuzz/*.dict",
+            "tests/fuzz/*.txt",
             "tests/fuzz/corpus/*/*",
             "benchmarks/*.py",
             "examples/*.py",
