@@ -103,14 +103,17 @@ def _reads_as_the_twin(function: Callable[..., Any], given: bytes, limits: TextL
 
 
 def parse(data: bytes) -> None:
-    """The reader gives what its twin gives; what it reads can be written, and reads back as the same."""
+    """The reader gives what its twin gives; what it reads can be written, and that is the same value."""
     source = Source(data)
     limits = text_limits(source)
     given = source.rest()
     value = _reads_as_the_twin(core.parse, given, limits, False)
     if value is not None:
         written = core.dump(value, *WIDEST)
-        assert shape(core.parse(written, *WIDEST)) == shape(read_back(value))
+        assert core.parse_state(written, *WIDEST) == value
+        # A number that is written can be a few characters longer than what may be read.
+        again, kind = outcome(core.parse, written, *WIDEST)
+        assert kind is JsonErrorKind.NUMBER_SIZE or shape(again) == shape(read_back(value))
 
 
 def parse_state(data: bytes) -> None:
