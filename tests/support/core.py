@@ -14,7 +14,7 @@ from mcpinput.json import Limits
 _MAXIMA = {"body_bytes": 16 << 20, "canonical_bytes": 32 << 20, "response_bytes": 64 << 20}
 
 
-@functools.cache
+@functools.lru_cache(1000)  # a fuzzing engine draws new ones for as long as it runs
 def limits(depth: int, nodes: int, string: int, **sizes: int) -> Limits:
     """Limits in which a size that is above its maximum is that."""
     return Limits(depth, nodes, string, **{name: min(size, _MAXIMA[name]) for name, size in sizes.items()})
