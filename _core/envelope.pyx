@@ -36,14 +36,10 @@ cdef enum:
     VERSION = 1
     ABSENT = 0
     PRESENT = 1
-    FLAG_STATE = 1
-    FLAGS = 3           # all that are known
+    FLAGS = FLAG_STATE | FLAG_REPLAYED  # all that are known
     NONCE = 24
+    BLOCKS = 32         # two blocks of AES
     TAG = 16
-    SHORT = 16          # bytes of flow id, binding, request id hash and request digest
-    BINDINGS = 112
-    DIGEST = 32
-    FIXED = 198         # bytes of a payload before the asked keys
     LAST_KIND = 4
     MAXIMUM_KEY_ID = 64
 
@@ -168,7 +164,8 @@ cdef bytes utf8(object text):
     raise EnvelopeError("text holds a lone surrogate")
 
 
-cdef bytes present(object value):
+cdef bytes present(object value, Py_ssize_t room=0):
+    # F(value), and room for as many bytes more.
     cdef bytes text, out
     cdef uint8_t *p
     cdef Py_ssize_t size
@@ -178,7 +175,7 @@ cdef bytes present(object value):
     size = PyBytes_GET_SIZE(text)
     if <uint64_t>size > 0xFFFFFFFFULL:
         raise EnvelopeError("a field has at most 4,294,967,295 bytes")
-    out = PyBytes_FromStringAndSize(NULL, size + 5)
+    out = PyBytes_FromStringAndSize(NULL, size + 5 + room)
     p = <uint8_t *>PyBytes_AS_STRING(out)
     p[0] = PRESENT
     put_number(p + 1, <uint64_t>size, 4)
@@ -194,10 +191,17 @@ def binding(value):
     return sha256(b"\x00" if value is None else present(value)).digest()[:SHORT]
 
 
+cdef object SHORT_INT = 10 ** 18
+
+
 cdef str plain_digits(object number):
     # In steps, because str() refuses ints of more digits than the process allows, which can be as few as 640.
-    cdef list steps = []
-    cdef object rest = abs(number)
+    cdef list steps
+    cdef object rest
+    if -SHORT_INT < number < SHORT_INT:
+        return str(number)
+    steps = []
+    rest = abs(number)
     cdef object step = 10 ** 500
     while rest >= step:
         rest, part = divmod(rest, step)
@@ -208,6 +212,10 @@ cdef str plain_digits(object number):
 
 
 def request_id_hash(request_id):
+    return hash_of_request_id(request_id)
+
+
+cdef bytes hash_of_request_id(object request_id):
     if isinstance(request_id, str):
         return sha256(b"\x73" + utf8(request_id)).digest()[:SHORT]
     if isinstance(request_id, int) and not isinstance(request_id, bool):
@@ -254,6 +262,23 @@ def encode_header(key_id, bytes nonce not None):
     return header
 
 
+def nonce_blocks(bytes masks not None, bytes nonce not None):
+    cdef bytes blocks
+    cdef uint8_t *out
+    cdef const uint8_t *n = <const uint8_t *>PyBytes_AS_STRING(nonce)
+    cdef int i
+    if PyBytes_GET_SIZE(masks) != BLOCKS:
+        raise EnvelopeError("masks have 32 bytes")
+    if PyBytes_GET_SIZE(nonce) != NONCE:
+        raise EnvelopeError("a nonce has 24 bytes")
+    blocks = PyBytes_FromStringAndSize(PyBytes_AS_STRING(masks), BLOCKS)
+    out = <uint8_t *>PyBytes_AS_STRING(blocks)
+    for i in range(12):
+        out[4 + i] ^= n[i]
+        out[20 + i] ^= n[i]
+    return blocks
+
+
 def encode_token(bytes header not None, bytes sealed not None):
     cdef bytes data = header + sealed
     return encode_text(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
@@ -285,19 +310,28 @@ def decode_token(token):
 cdef class Payload:
     """What a token carries, decoded. Immutable; decode_payload makes it."""
 
-    cdef readonly int flags
-    cdef readonly int round
-    cdef readonly int64_t issued_ms
-    cdef readonly int64_t expires_ms
-    cdef readonly bytes flow_id
-    cdef readonly bytes bindings
-    cdef readonly bytes parameter_digest
-    cdef readonly bytes request_id_hash
-    cdef readonly tuple asked
-    cdef readonly bytes state
-
     def __init__(self):
         raise TypeError("a Payload is made by decode_payload()")
+
+    @property
+    def flow_id(self):
+        return self.data[FLOW_ID_AT:BINDINGS_AT]
+
+    @property
+    def bindings(self):
+        return self.data[BINDINGS_AT:DIGEST_AT]
+
+    @property
+    def parameter_digest(self):
+        return self.data[DIGEST_AT:REQUEST_ID_AT]
+
+    @property
+    def request_id_hash(self):
+        return self.data[REQUEST_ID_AT:COUNT_AT]
+
+    @property
+    def state(self):
+        return self.data[self.state_at:]
 
 
 cdef int require_length(bytes part, Py_ssize_t size, str name) except -1:
@@ -309,6 +343,75 @@ cdef int require_length(bytes part, Py_ssize_t size, str name) except -1:
 cdef inline uint8_t *put_bytes(uint8_t *out, bytes part) noexcept:
     memcpy(out, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
     return out + PyBytes_GET_SIZE(part)
+
+
+cdef int64_t int64(object number) except? -1:
+    try:
+        return number
+    except OverflowError:
+        pass  # raised below, outside: nothing is chained to it
+    raise EnvelopeError("issued_ms and expires_ms must fit 64 bits")
+
+
+cdef int small(object number, int minimum, int maximum, str problem) except -1:
+    cdef int64_t value = -1
+    try:
+        value = number
+    except OverflowError:
+        pass
+    if value < minimum or value > maximum:
+        raise EnvelopeError(problem)
+    return <int>value
+
+
+cdef bytes asked_bytes(object key, object kind, bytes digest):
+    cdef int code = small(kind, 1, LAST_KIND, "kind must be from 1 to 4")
+    cdef bytes out
+    cdef uint8_t *p
+    require_length(digest, SHORT, "request digest")
+    out = present(key, 1 + SHORT)
+    p = <uint8_t *>PyBytes_AS_STRING(out) + PyBytes_GET_SIZE(out) - 1 - SHORT
+    p[0] = <uint8_t>code
+    put_bytes(p + 1, digest)
+    return out
+
+
+cdef bytes payload_bytes(
+    int flags,
+    int round,
+    int64_t issued_ms,
+    int64_t expires_ms,
+    bytes flow_id,
+    bytes bindings,
+    bytes parameter_digest,
+    bytes request_id_hash,
+    list asked,
+    bytes state,
+):
+    cdef bytes out, part
+    cdef uint8_t *p
+    cdef Py_ssize_t size = FIXED + PyBytes_GET_SIZE(state)
+    if len(asked) > 0xFFFF:
+        raise EnvelopeError("at most 65535 keys can be asked")
+    for part in asked:
+        size += PyBytes_GET_SIZE(part)
+    out = PyBytes_FromStringAndSize(NULL, size)
+    p = <uint8_t *>PyBytes_AS_STRING(out)
+    p[0] = VERSION
+    p[1] = <uint8_t>flags
+    put_number(p + 2, <uint64_t>round, 2)
+    put_number(p + 4, <uint64_t>issued_ms, 8)
+    put_number(p + 12, <uint64_t>expires_ms, 8)
+    p = put_bytes(p + FLOW_ID_AT, flow_id)
+    p = put_bytes(p, bindings)
+    p = put_bytes(p, parameter_digest)
+    p = put_bytes(p, request_id_hash)
+    put_number(p, <uint64_t>len(asked), 2)
+    p += 2
+    for part in asked:
+        p = put_bytes(p, part)
+    put_bytes(p, state)
+    return out
 
 
 def encode_payload(
@@ -325,17 +428,10 @@ def encode_payload(
 ):
     cdef list parts = []
     cdef set keys = set()
-    cdef bytes out, part, digest
-    cdef uint8_t *p
-    cdef Py_ssize_t size = FIXED + PyBytes_GET_SIZE(state)
-    if not 0 <= flags <= FLAGS:
-        raise EnvelopeError("flags must be from 0 to 3")
-    if bool(flags & FLAG_STATE) != (PyBytes_GET_SIZE(state) > 0):
+    cdef bytes digest
+    cdef int bits = small(flags, 0, FLAGS, "flags must be from 0 to 3")
+    if bool(bits & FLAG_STATE) != (PyBytes_GET_SIZE(state) > 0):
         raise EnvelopeError("state must be there if and only if its flag is set")
-    if not 0 <= round <= 0xFFFF:
-        raise EnvelopeError("round must be from 0 to 65535")
-    if not -(2 ** 63) <= issued_ms < 2 ** 63 or not -(2 ** 63) <= expires_ms < 2 ** 63:
-        raise EnvelopeError("issued_ms and expires_ms must fit 64 bits")
     require_length(flow_id, SHORT, "flow_id")
     require_length(bindings, BINDINGS, "bindings")
     require_length(parameter_digest, DIGEST, "parameter_digest")
@@ -343,33 +439,20 @@ def encode_payload(
     for key, kind, digest in asked:
         if key in keys:
             raise EnvelopeError("a key is asked twice")
-        if not 1 <= kind <= LAST_KIND:
-            raise EnvelopeError("kind must be from 1 to 4")
-        require_length(digest, SHORT, "request digest")
         keys.add(key)
-        part = present(key) + bytes((kind,)) + digest
-        parts.append(part)
-        size += PyBytes_GET_SIZE(part)
-    if len(parts) > 0xFFFF:
-        raise EnvelopeError("at most 65535 keys can be asked")
-
-    out = PyBytes_FromStringAndSize(NULL, size)
-    p = <uint8_t *>PyBytes_AS_STRING(out)
-    p[0] = VERSION
-    p[1] = <uint8_t>flags
-    put_number(p + 2, <uint64_t>round, 2)
-    put_number(p + 4, <uint64_t><int64_t>issued_ms, 8)
-    put_number(p + 12, <uint64_t><int64_t>expires_ms, 8)
-    p = put_bytes(p + 20, flow_id)
-    p = put_bytes(p, bindings)
-    p = put_bytes(p, parameter_digest)
-    p = put_bytes(p, request_id_hash)
-    put_number(p, <uint64_t>len(parts), 2)
-    p += 2
-    for part in parts:
-        p = put_bytes(p, part)
-    put_bytes(p, state)
-    return out
+        parts.append(asked_bytes(key, kind, digest))
+    return payload_bytes(
+        bits,
+        small(round, 0, 0xFFFF, "round must be from 0 to 65535"),
+        int64(issued_ms),
+        int64(expires_ms),
+        flow_id,
+        bindings,
+        parameter_digest,
+        request_id_hash,
+        parts,
+        state,
+    )
 
 
 cdef object decode_key(const uint8_t *p, Py_ssize_t size):
@@ -380,27 +463,30 @@ cdef object decode_key(const uint8_t *p, Py_ssize_t size):
     raise EnvelopeError("an asked key is not UTF-8")
 
 
-cdef Payload read_payload(const uint8_t *p, Py_ssize_t size):
-    cdef Payload payload
+def decode_payload(payload):
+    return payload_of(payload if type(payload) is bytes else copied(payload))
+
+
+cdef Payload payload_of(bytes data):
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef const uint8_t *p = start
+    cdef const uint8_t *end = start + PyBytes_GET_SIZE(data)
+    cdef Payload decoded
     cdef list asked = []
     cdef set keys = set()
-    cdef const uint8_t *end = p + size
     cdef Py_ssize_t length
     cdef int count
-    if size < FIXED or p[0] != VERSION:
+    if end - p < FIXED or p[0] != VERSION:
         raise EnvelopeError("not a payload of version 1")
     if p[1] & ~FLAGS:
         raise EnvelopeError("a payload has an unknown flag")
-    payload = Payload.__new__(Payload)
-    payload.flags = p[1]
-    payload.round = <int>get_number(p + 2, 2)
-    payload.issued_ms = <int64_t>get_number(p + 4, 8)
-    payload.expires_ms = <int64_t>get_number(p + 12, 8)
-    payload.flow_id = p[20:36]
-    payload.bindings = p[36:148]
-    payload.parameter_digest = p[148:180]
-    payload.request_id_hash = p[180:196]
-    count = <int>get_number(p + 196, 2)
+    decoded = Payload.__new__(Payload)
+    decoded.data = data
+    decoded.flags = p[1]
+    decoded.round = <int>get_number(p + 2, 2)
+    decoded.issued_ms = <int64_t>get_number(p + 4, 8)
+    decoded.expires_ms = <int64_t>get_number(p + 12, 8)
+    count = <int>get_number(p + COUNT_AT, 2)
     p += FIXED
     while count:
         count -= 1
@@ -421,17 +507,17 @@ cdef Payload read_payload(const uint8_t *p, Py_ssize_t size):
         keys.add(key)
         asked.append((key, <int>p[0], p[1:1 + SHORT]))
         p += 1 + SHORT
-    if bool(payload.flags & FLAG_STATE) != (p < end):
+    if bool(decoded.flags & FLAG_STATE) != (p < end):
         raise EnvelopeError("state must be there if and only if its flag is set")
-    payload.asked = tuple(asked)
-    payload.state = p[:end - p]
-    return payload
+    decoded.asked = tuple(asked)
+    decoded.state_at = p - start
+    return decoded
 
 
-def decode_payload(payload):
+cdef bytes copied(object data):
     cdef Py_buffer view
-    PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        return read_payload(<const uint8_t *>view.buf, view.len)
+        return PyBytes_FromStringAndSize(<const char *>view.buf, view.len)
     finally:
         PyBuffer_Release(&view)

@@ -1,6 +1,7 @@
 # What the other units of the core use of parse.pyx. Its comments say what each does.
 from libc.stddef cimport size_t
 
+from mcpinput._core.limits cimport Bounds
 from mcpinput._core.scan cimport mi_rules, mi_status
 
 
@@ -14,3 +15,6 @@ cdef object token_error(mi_status status, mi_rules rules, size_t at)
 cdef object depth_error(size_t limit, size_t at)
 cdef object nodes_error(size_t limit, size_t at)
 cdef object string_error(size_t limit, size_t at)
+
+# The value that a text holds. By MI_WRITING: canonical text, as parse_state reads it. Raises JsonParseError.
+cdef object read(object data, Bounds limits, mi_rules rules)

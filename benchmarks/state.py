@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from typing import Any, Final
 
 from benchmarks import peers
@@ -52,18 +53,16 @@ def _ours(count: int) -> Measured:
         principal=PRINCIPAL,
     )
 
-    def call(request_id: int) -> Call:
-        return Call(bindings, request_id, lambda: parameter_digest(raw))
-
-    first = _run(boundary.seal(call(1), None, ASKED, has_state=True, state=STATE))
+    digest = partial(parameter_digest, raw)
+    first = _run(boundary.seal(Call(bindings, 1, digest), None, ASKED, has_state=True, state=STATE))
     first.release()
 
-    def one_round() -> None:
-        retry = call(2)
-        opened = _run(boundary.open(first.token, retry))
-        _run(boundary.seal(retry, opened, ASKED, has_state=True, state=STATE)).release()
+    async def step() -> None:
+        retry = Call(bindings, 2, digest)
+        opened = await boundary.open(first.token, retry)
+        (await boundary.seal(retry, opened, ASKED, has_state=True, state=STATE)).release()
 
-    return one_round
+    return lambda: _run(step())
 
 
 def _sdk(count: int) -> Measured:
@@ -96,10 +95,7 @@ def _sdk(count: int) -> Measured:
         raise RuntimeError("the peer did not seal")
     retry = context({**params, "requestState": token})
 
-    def one_round() -> None:
-        _run(boundary(retry, handler))
-
-    return one_round
+    return lambda: _run(boundary(retry, handler))
 
 
 def lines(effort: Effort) -> Iterator[Line]:

@@ -40,6 +40,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
         ),
         ("_core/envelope",),
     ),
+    (("_core/state",),),
     (("mcpinput/_core/__init__.py",),),
     (("mcpinput/json.py",),),
     (

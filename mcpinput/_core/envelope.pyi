@@ -21,6 +21,10 @@ def request_id_hash(request_id: int | str) -> bytes:
 def encode_header(key_id: str, nonce: bytes) -> bytes:
     """``01``, u8 length, key id (ASCII, 1 to 64 bytes), nonce (24 bytes)."""
 
+def nonce_blocks(masks: bytes, nonce: bytes) -> bytes:
+    """Two blocks of 16 bytes: ``masks``, with the first 12 bytes of the nonce added (XOR) to the end of each. What
+    XAES-256-GCM encrypts to derive a key. Raises EnvelopeError where a part has the wrong length."""
+
 def encode_token(header: bytes, sealed: bytes) -> str:
     """Token text from header and ciphertext with tag."""
 
@@ -61,4 +65,4 @@ def encode_payload(
     tenant, principal. Raises EnvelopeError where a part has the wrong length or range."""
 
 def decode_payload(payload: Buffer) -> Payload:
-    """Raises EnvelopeError for anything but exactly one payload of version 1."""
+    """Raises EnvelopeError for anything but exactly one payload of version 1. What is no bytes object is copied."""

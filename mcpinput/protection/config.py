@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcpinput.protection.protector import RequestStateProtector
 
-__all__ = ["MAXIMUM_LIFETIME", "MAXIMUM_ROUNDS", "ProtectionConfig"]
+__all__ = ["MAXIMUM_LIFETIME", "MAXIMUM_ROUNDS", "ProtectionConfig", "checked_lifetime_ms", "checked_rounds"]
 
 
 class _Settings(TypedDict, total=False):
@@ -33,6 +33,34 @@ class _Settings(TypedDict, total=False):
 MAXIMUM_LIFETIME: Final = timedelta(days=366)
 MAXIMUM_ROUNDS: Final = 65_535
 _MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def checked_lifetime_ms(name: str, lifetime: timedelta) -> int:
+    """A lifetime in milliseconds.
+
+    Raises:
+        TypeError: It is no timedelta.
+        ValueError: It is not whole milliseconds, or not from 1 ms to 366 days.
+    """
+    if not isinstance(lifetime, timedelta):
+        raise TypeError(f"{name} must be a timedelta, not {type(lifetime).__name__}")
+    if not _MILLISECOND <= lifetime <= MAXIMUM_LIFETIME or lifetime % _MILLISECOND:
+        raise ValueError(f"{name} must be whole milliseconds, from 1 ms to 366 days")
+    return lifetime // _MILLISECOND
+
+
+def checked_rounds(name: str, rounds: int) -> int:
+    """A number of rounds.
+
+    Raises:
+        TypeError: It is no int.
+        ValueError: It is not from 1 to 65,535.
+    """
+    if not isinstance(rounds, int) or isinstance(rounds, bool):
+        raise TypeError(f"{name} must be an int, not {type(rounds).__name__}")
+    if not 1 <= rounds <= MAXIMUM_ROUNDS:
+        raise ValueError(f"{name} must be from 1 to {MAXIMUM_ROUNDS}")
+    return rounds
 
 
 @final
@@ -70,19 +98,14 @@ class ProtectionConfig(Secret):
 
     def __post_init__(self) -> None:
         self._check_provider()
-        lifetime = self.maximum_request_state_lifetime
-        if not isinstance(lifetime, timedelta):
-            raise TypeError(f"maximum_request_state_lifetime must be a timedelta, not {type(lifetime).__name__}")
-        if not _MILLISECOND <= lifetime <= MAXIMUM_LIFETIME or lifetime % _MILLISECOND:
-            raise ValueError("maximum_request_state_lifetime must be whole milliseconds, from 1 ms to 366 days")
-        for name in ("maximum_request_state_rounds", "maximum_encoded_bytes", "maximum_decoded_bytes"):
+        checked_lifetime_ms("maximum_request_state_lifetime", self.maximum_request_state_lifetime)
+        checked_rounds("maximum_request_state_rounds", self.maximum_request_state_rounds)
+        for name in ("maximum_encoded_bytes", "maximum_decoded_bytes"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"{name} must be an int, not {type(value).__name__}")
             if value < 1:
                 raise ValueError(f"{name} must be positive")
-        if self.maximum_request_state_rounds > MAXIMUM_ROUNDS:
-            raise ValueError(f"maximum_request_state_rounds must be from 1 to {MAXIMUM_ROUNDS}")
         if self.maximum_decoded_bytes > self.maximum_encoded_bytes:
             raise ValueError("maximum_decoded_bytes must not be above maximum_encoded_bytes")
         self._check_audience()

@@ -48,8 +48,8 @@ class RequestStateProtector(Protocol):
 
 def seal_token(key: ProtectionKey, nonce: bytes, payload: bytes) -> str:
     """Token of a payload under a key. The nonce, 24 bytes, must be drawn at random for each call."""
-    header = encode_header(key.id, nonce)
-    return encode_token(header, key.cipher("state").encrypt(nonce, payload, _ASSOCIATED_DATA_PREFIX + header))
+    header = encode_header(key._id, nonce)
+    return encode_token(header, key._state_cipher.encrypt(nonce, payload, _ASSOCIATED_DATA_PREFIX + header))
 
 
 def open_token(keyring: ProtectionKeyring, token: str) -> tuple[str, bytes]:
@@ -58,22 +58,16 @@ def open_token(keyring: ProtectionKeyring, token: str) -> tuple[str, bytes]:
     Raises:
         RequestStateProtectionError: MALFORMED, UNKNOWN_KEY or NOT_AUTHENTIC.
     """
-    parts = _decoded(token)
-    if parts is None:
-        raise RequestStateProtectionError(ProtectionFailure.MALFORMED)
-    key_id, header, nonce, sealed = parts
-    key = keyring.find(key_id)
-    if key is None:
-        raise RequestStateProtectionError(ProtectionFailure.UNKNOWN_KEY, key_id=key_id)
+    key_id: str | None = None
+    failure = ProtectionFailure.MALFORMED
     try:
-        return key_id, key.cipher("state").decrypt(nonce, sealed, _ASSOCIATED_DATA_PREFIX + header)
-    except InvalidTag:
-        pass  # raised below, so that nothing is chained to it
-    raise RequestStateProtectionError(ProtectionFailure.NOT_AUTHENTIC, key_id=key_id)
-
-
-def _decoded(token: str) -> tuple[str, bytes, bytes, bytes] | None:
-    try:
-        return decode_token(token)
+        key_id, header, nonce, sealed = decode_token(token)
+        key = keyring.find(key_id)
+        if key is not None:
+            return key_id, key._state_cipher.decrypt(nonce, sealed, _ASSOCIATED_DATA_PREFIX + header)
+        failure = ProtectionFailure.UNKNOWN_KEY
     except EnvelopeError:
-        return None
+        pass  # raised below, so that nothing is chained to it
+    except InvalidTag:
+        failure = ProtectionFailure.NOT_AUTHENTIC
+    raise RequestStateProtectionError(failure, key_id=key_id)

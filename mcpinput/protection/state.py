@@ -2,66 +2,46 @@
 
 Rules
 
-- Bindings are compared here after opening, for every protector, so that a sloppy or lying one is caught. All of them
-  are compared in constant time; the first that differs is the reason.
+- Bindings are compared after opening, for every protector, so that a sloppy or lying one is caught. The compiled core
+  does that, in constant time; the first that differs is the reason.
 - Every refusal is one :class:`RequestStateProtectionError` with its reason and no chained exception. Nothing of a
   token, payload, state or protector's exception is in it.
 - A token is judged cheapest first: length, envelope, key, tag; the digest of the request's parameters is computed only
   once the tag has verified (a custom protector may ask for it earlier).
-- Time is read once for each opening and each sealing.
+- Time is read once for each opening and each sealing, to the nearest millisecond: a float of seconds rarely is a whole
+  one.
 """
 
 from __future__ import annotations
 
-import hmac
 import inspect
 import os
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
-from mcpinput._core.canonical import canonical_bytes
-from mcpinput._core.envelope import Payload, decode_payload, encode_payload, request_id_hash
-from mcpinput._core.parse import parse_state
+from mcpinput._core.state import CLOCK_SKEW_MS, Call, OpenedState, Terms, next_payload, open_payload
 from mcpinput._ending import ends_from_outside
-from mcpinput.errors import EnvelopeError, JsonError, JsonErrorKind, ProtectionFailure, RequestStateProtectionError
+from mcpinput.errors import ProtectionFailure, RequestStateProtectionError
 from mcpinput.json import Limits
-from mcpinput.protection.context import ABSENT_BINDING, BINDING_BYTES, Bindings, ProtectionContext
+from mcpinput.protection.config import ProtectionConfig, checked_lifetime_ms, checked_rounds
+from mcpinput.protection.context import ABSENT_BINDING, BINDING_BYTES, ProtectionContext
 from mcpinput.protection.manager import ProtectionKeyringManager
 from mcpinput.protection.protector import open_token, seal_token
 from mcpinput.protection.xaes import NONCE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from datetime import timedelta
 
-    from mcpinput.protection.config import ProtectionConfig
-    from mcpinput.protection.manager import SealingReservation
     from mcpinput.protection.protector import RequestStateProtector
 
-__all__ = ["CLOCK_SKEW_MS", "AskedRequest", "Call", "OpenedState", "SealedState", "StateBoundary"]
-
-CLOCK_SKEW_MS: Final = 60_000
-"""How far in the future state may have been issued: the clocks of instances differ."""
+__all__ = ["CLOCK_SKEW_MS", "AskedRequest", "Call", "OpenedState", "SealedState", "StateBoundary", "Terms"]
 
 _FLOW_ID_BYTES: Final = 16
-_MAXIMUM_ASKED: Final = 65_535
 _MAXIMUM_STATE: Final = 16 * 1024 * 1024
-_FLAG_STATE: Final = 1
-_FLAG_REPLAYED: Final = 2
-
-_BINDING_FAILURES: Final = (
-    ProtectionFailure.AUDIENCE,
-    ProtectionFailure.ENDPOINT_PATH,
-    ProtectionFailure.PROTOCOL_VERSION,
-    ProtectionFailure.METHOD,
-    ProtectionFailure.PARTITION,
-    ProtectionFailure.TENANT,
-    ProtectionFailure.PRINCIPAL,
-)
 
 
-@dataclass(frozen=True, slots=True)
-class AskedRequest:
+class AskedRequest(NamedTuple):
     """One request that an ask carried.
 
     Attributes:
@@ -73,89 +53,24 @@ class AskedRequest:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedState:
-    """What a token carried, verified.
-
-    Attributes:
-        has_state: Whether the handler gave state; it may have been null.
-        state: That state, with canonical numbers. None without.
-        round: Asks emitted so far in this flow, from 1.
-        issued_ms: When the flow's first ask was sealed, in milliseconds since 1970.
-        expires_ms: When the flow expires.
-        flow_id: 16 bytes, the same in all rounds of a flow.
-        asked: What the last ask asked, by key.
-        key_id: Id of the key that opened it; None under a custom protector.
-    """
-
-    has_state: bool
-    state: Any = field(repr=False)
-    round: int
-    issued_ms: int
-    expires_ms: int
-    flow_id: bytes
-    asked: Mapping[str, AskedRequest] = field(repr=False)
-    key_id: str | None
-
-
-@final
-class Call:
-    """What one request binds state to. Each part is hashed when first needed, and once."""
-
-    __slots__ = (
-        "_binding_digests",
-        "_compute_parameter_digest",
-        "_parameter_digest",
-        "_request_id_hash",
-        "bindings",
-        "request_id",
-    )
-
-    def __init__(self, bindings: Bindings, request_id: int | str, parameter_digest: Callable[[], bytes]) -> None:
-        self.bindings: Final = bindings
-        self.request_id: Final = request_id
-        self._compute_parameter_digest = parameter_digest
-        self._parameter_digest: bytes | None = None
-        self._binding_digests: bytes | None = None
-        self._request_id_hash: bytes | None = None
-
-    def parameter_digest(self) -> bytes:
-        """Digest of the stable parameters, 32 bytes. Raises what computing it raises."""
-        if self._parameter_digest is None:
-            self._parameter_digest = self._compute_parameter_digest()
-        return self._parameter_digest
-
-    def binding_digests(self) -> bytes:
-        """``bindings.digests()``."""
-        if self._binding_digests is None:
-            self._binding_digests = self.bindings.digests()
-        return self._binding_digests
-
-    def request_id_hash(self) -> bytes:
-        """Hash of the request's id and its JSON type, 16 bytes."""
-        if self._request_id_hash is None:
-            self._request_id_hash = request_id_hash(self.request_id)
-        return self._request_id_hash
-
-
 @final
 class SealedState:
-    """A token on its way to the client. Its key stays reserved until :meth:`release`.
+    """A token on its way to the client. Its key stays reserved until it is released.
 
     Attributes:
         token: The request state for the wire.
+        release: To be called when the message with the token is out, or its request has ended. May be called again.
     """
 
-    __slots__ = ("_reservation", "token")
+    __slots__ = ("release", "token")
 
-    def __init__(self, token: str, reservation: SealingReservation | None) -> None:
+    def __init__(self, token: str, release: Callable[[], None]) -> None:
         self.token: Final = token
-        self._reservation = reservation
+        self.release: Final = release
 
-    def release(self) -> None:
-        """Tells that the message with the token is out, or that its request has ended. May be called again."""
-        if self._reservation is not None:
-            self._reservation.release()
+
+def _nothing() -> None:
+    """What there is to release where no key is reserved."""
 
 
 @final
@@ -164,7 +79,6 @@ class StateBoundary:
 
     Attributes:
         keyring_manager: Live control of the ring, which starts from that of ``config``; None with a custom protector.
-        maximum_rounds: Asks that one flow may emit.
     """
 
     __slots__ = (
@@ -173,10 +87,9 @@ class StateBoundary:
         "_limits",
         "_maximum_decoded",
         "_maximum_encoded",
-        "_maximum_lifetime_ms",
         "_protector",
+        "_terms",
         "keyring_manager",
-        "maximum_rounds",
     )
 
     def __init__(self, config: ProtectionConfig) -> None:
@@ -187,34 +100,45 @@ class StateBoundary:
         # State that could not be read back is not sealed.
         maximum_state = min(config.maximum_decoded_bytes, _MAXIMUM_STATE)
         self._limits = Limits(body_bytes=maximum_state, canonical_bytes=maximum_state)
-        self._maximum_lifetime_ms = config.maximum_lifetime_ms
-        self.maximum_rounds: Final = config.maximum_request_state_rounds
+        self._terms = Terms(config.maximum_lifetime_ms, config.maximum_request_state_rounds)
         self._protector: RequestStateProtector | None = config.protector
         self.keyring_manager: Final[ProtectionKeyringManager | None] = (
             None if config.keyring is None else ProtectionKeyringManager(config.keyring, clock=config.clock)
         )
 
-    def now_ms(self) -> int:
-        """The configured clock, to the nearest millisecond: a float of seconds rarely is a whole one."""
-        return round(self._clock() * 1000)
+    def terms(self, *, lifetime: timedelta | None = None, rounds: int | None = None, replayed: bool = False) -> Terms:
+        """The terms of one operation: those of the configuration, or its own lower ones.
 
-    async def open(
-        self,
-        token: str,
-        call: Call,
-        *,
-        maximum_lifetime_ms: int | None = None,
-        maximum_rounds: int | None = None,
-        replayed: bool = False,
-    ) -> OpenedState:
+        Args:
+            lifetime: From a flow's first ask to its expiry: whole milliseconds.
+            rounds: Asks in one flow.
+            replayed: Whether its asks are replayed rather than returned.
+
+        Raises:
+            TypeError: A part has the wrong type.
+            ValueError: A part is out of range, or above the configured maximum.
+        """
+        lifetime_ms = self._terms.lifetime_ms
+        if lifetime is not None:
+            own_ms = checked_lifetime_ms("maximum_request_state_lifetime", lifetime)
+            if own_ms > lifetime_ms:
+                raise ValueError("maximum_request_state_lifetime is above that of the server's ProtectionConfig")
+            lifetime_ms = own_ms
+        maximum_rounds = self._terms.rounds
+        if rounds is not None:
+            own = checked_rounds("maximum_request_state_rounds", rounds)
+            if own > maximum_rounds:
+                raise ValueError("maximum_request_state_rounds is above that of the server's ProtectionConfig")
+            maximum_rounds = own
+        return Terms(lifetime_ms, maximum_rounds, replayed)
+
+    async def open(self, token: str, call: Call, terms: Terms | None = None) -> OpenedState:
         """Verifies a token for a request.
 
         Args:
             token: As the client sent it.
             call: What the request is.
-            maximum_lifetime_ms: The operation's own, where it is lower than the configured one.
-            maximum_rounds: Likewise.
-            replayed: Whether the operation's asks are replayed rather than returned.
+            terms: Those of its operation; None takes those of the configuration.
 
         Raises:
             RequestStateProtectionError: It does not open for this request, now; or (UNAVAILABLE) the protector cannot
@@ -225,56 +149,34 @@ class StateBoundary:
         if len(token) > self._maximum_encoded:
             raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE)
         key_id: str | None = None
-        payload: Payload | ProtectionFailure
-        if self.keyring_manager is not None:
-            key_id, payload = self._open_by_keyring(self.keyring_manager, token)
+        opened: bytes | ProtectionFailure
+        manager = self.keyring_manager
+        if manager is not None:
+            key_id, opened = open_token(manager.keyring, token)
+            manager.note_opened(key_id)
         else:
-            payload = await self._open_by_protector(token, call)
-        if isinstance(payload, ProtectionFailure):
-            raise RequestStateProtectionError(payload, key_id=key_id)
-        now = self.now_ms()
-        failure = self._judge(
-            payload,
-            call,
-            now,
-            _lower(self._maximum_lifetime_ms, maximum_lifetime_ms),
-            _lower(self.maximum_rounds, maximum_rounds),
-            replayed,
-        )
-        has_state = bool(payload.flags & _FLAG_STATE)
-        state: Any = None
-        if failure is None and has_state:
-            try:
-                state = parse_state(payload.state, limits=self._limits)
-            except JsonError:
-                failure = ProtectionFailure.MALFORMED
-        if failure is not None:
-            raise RequestStateProtectionError(
-                failure, key_id=key_id, age_ms=now - payload.issued_ms, round=payload.round
-            )
-        return OpenedState(
-            has_state=has_state,
-            state=state,
-            round=payload.round,
-            issued_ms=payload.issued_ms,
-            expires_ms=payload.expires_ms,
-            flow_id=payload.flow_id,
-            asked=MappingProxyType({key: AskedRequest(kind, digest) for key, kind, digest in payload.asked}),
-            key_id=key_id,
-        )
+            opened = await self._open_by_protector(token, call)
+        if isinstance(opened, ProtectionFailure):
+            raise RequestStateProtectionError(opened)
+        if len(opened) > self._maximum_decoded:
+            raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE, key_id=key_id)
+        bound = call.binding_digests() if self._bind_principal else self._without_principal(call)
+        now = round(self._clock() * 1000)
+        try:
+            return open_payload(opened, key_id, call, bound, now, terms or self._terms, self._limits)
+        finally:
+            del opened  # the frame is in the traceback of a refusal, and the payload must not be
 
     async def seal(
         self,
         call: Call,
         previous: OpenedState | None,
-        asked: Mapping[str, AskedRequest],
+        asked: dict[str, AskedRequest],
         *,
         has_state: bool,
         state: Any = None,
         flow_id: bytes | None = None,
-        maximum_lifetime_ms: int | None = None,
-        maximum_rounds: int | None = None,
-        replayed: bool = False,
+        terms: Terms | None = None,
     ) -> SealedState:
         """Makes the token of an ask. Who calls this calls ``release()`` on the answer when the ask is out, or given up.
 
@@ -285,118 +187,56 @@ class StateBoundary:
             has_state: Whether the handler gave state.
             state: That state, any JSON value without floats.
             flow_id: Id of a flow that begins here; drawn where it is None.
-            maximum_lifetime_ms, maximum_rounds, replayed: As in :meth:`open`.
+            terms: As in :meth:`open`.
 
         Raises:
             RequestStateProtectionError: Over-round, expired meanwhile, too large, or the protector failed.
             JsonError: The state, or the request's parameters, have no canonical form within the limits.
         """
-        now = self.now_ms()
-        if previous is None:
-            this_round = 1
-            issued_ms = now
-            expires_ms = now + _lower(self._maximum_lifetime_ms, maximum_lifetime_ms)
-            flow_id = os.urandom(_FLOW_ID_BYTES) if flow_id is None else flow_id
-        else:
-            this_round = previous.round + 1
-            issued_ms = previous.issued_ms
-            expires_ms = previous.expires_ms
-            flow_id = previous.flow_id
-        age_ms = now - issued_ms
-        if this_round > _lower(self.maximum_rounds, maximum_rounds):
-            raise RequestStateProtectionError(ProtectionFailure.ROUND, age_ms=age_ms, round=this_round)
-        if now >= expires_ms:
-            raise RequestStateProtectionError(ProtectionFailure.EXPIRED, age_ms=age_ms, round=this_round)
-        state_bytes = self._canonical_state(state) if has_state else b""
-        if state_bytes is None or len(asked) > _MAXIMUM_ASKED:
-            raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE, age_ms=age_ms, round=this_round)
-        payload = encode_payload(
-            (_FLAG_STATE if has_state else 0) | (_FLAG_REPLAYED if replayed else 0),
-            this_round,
-            issued_ms,
-            expires_ms,
+        if previous is None and flow_id is None:
+            flow_id = os.urandom(_FLOW_ID_BYTES)
+        now = round(self._clock() * 1000)
+        bound = call.binding_digests() if self._bind_principal else self._without_principal(call)
+        payload = next_payload(
+            call,
+            bound,
+            previous,
             flow_id,
-            self._binding_digests(call),
-            call.parameter_digest(),
-            call.request_id_hash(),
-            [(key, request.kind, request.digest) for key, request in asked.items()],
-            state_bytes,
+            asked,
+            has_state,
+            state,
+            now,
+            terms or self._terms,
+            self._limits,
+            self._maximum_decoded,
         )
-        if len(payload) > self._maximum_decoded:
-            raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE, age_ms=age_ms, round=this_round)
-        if self.keyring_manager is None:
-            token = await self._seal_by_protector(payload, call)
-            if isinstance(token, ProtectionFailure):
-                raise RequestStateProtectionError(token, age_ms=age_ms, round=this_round)
-            if len(token) > self._maximum_encoded:
-                raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE, age_ms=age_ms, round=this_round)
-            return SealedState(token, None)
-        reservation = self.keyring_manager.sealing()
-        try:
-            token = seal_token(reservation.key, os.urandom(NONCE_BYTES), payload)
-            if len(token) > self._maximum_encoded:
-                raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE, age_ms=age_ms, round=this_round)
-            return SealedState(token, reservation)
-        except BaseException:
-            reservation.release()
-            raise
-
-    # ---- what must hold ----
-
-    def _binding_digests(self, call: Call) -> bytes:
-        digests = call.binding_digests()
-        return digests if self._bind_principal else digests[:-BINDING_BYTES] + ABSENT_BINDING
-
-    def _judge(
-        self, payload: Payload, call: Call, now: int, maximum_lifetime_ms: int, maximum_rounds: int, replayed: bool
-    ) -> ProtectionFailure | None:
-        """The first thing that does not hold of an authentic payload, or None."""
-        bound = self._binding_digests(call)
-        if not hmac.compare_digest(payload.bindings, bound):
-            same = [
-                hmac.compare_digest(payload.bindings[at : at + BINDING_BYTES], bound[at : at + BINDING_BYTES])
-                for at in range(0, len(bound), BINDING_BYTES)
-            ]
-            return _BINDING_FAILURES[same.index(False)]
-        try:
-            parameter_digest = call.parameter_digest()
-        except JsonError:  # the body was read, but its canonical form is over the limit: it never sealed anything
-            return ProtectionFailure.PARAMETERS
-        if not hmac.compare_digest(payload.parameter_digest, parameter_digest):
-            return ProtectionFailure.PARAMETERS
-        if hmac.compare_digest(payload.request_id_hash, call.request_id_hash()):
-            return ProtectionFailure.REQUEST_ID
-        if not 1 <= payload.round <= maximum_rounds:
-            return ProtectionFailure.ROUND
-        if not 0 < payload.expires_ms - payload.issued_ms <= maximum_lifetime_ms:
-            return ProtectionFailure.LIFETIME
-        if payload.issued_ms > now + CLOCK_SKEW_MS:
-            return ProtectionFailure.ISSUED_IN_FUTURE
-        if now >= payload.expires_ms:
-            return ProtectionFailure.EXPIRED
-        if bool(payload.flags & _FLAG_REPLAYED) != replayed:
-            return ProtectionFailure.ASK_KIND
-        return None
-
-    def _canonical_state(self, state: object) -> bytes | None:
-        """Canonical bytes, or None where they alone are over the limit."""
-        try:
-            return canonical_bytes(state, limits=self._limits)
-        except JsonError as error:
-            if error.kind is not JsonErrorKind.SIZE:
+        manager = self.keyring_manager
+        if manager is None:
+            failure, token = await self._seal_by_protector(payload, call)
+            release = _nothing
+        else:
+            reservation = manager.sealing()
+            release = reservation.release
+            try:
+                token = seal_token(reservation.key, os.urandom(NONCE_BYTES), payload)
+            except BaseException:
+                release()
                 raise
-        return None
+            failure = None
+        if len(token) > self._maximum_encoded:
+            failure = ProtectionFailure.TOO_LARGE
+        if failure is None:
+            return SealedState(token, release)
+        release()
+        issued_ms, asks = (now, 1) if previous is None else (previous.issued_ms, previous.round + 1)
+        raise RequestStateProtectionError(failure, age_ms=now - issued_ms, round=asks)
+
+    def _without_principal(self, call: Call) -> bytes:
+        return call.binding_digests()[:-BINDING_BYTES] + ABSENT_BINDING
 
     # ---- providers ----
 
-    def _open_by_keyring(
-        self, manager: ProtectionKeyringManager, token: str
-    ) -> tuple[str, Payload | ProtectionFailure]:
-        key_id, opened = open_token(manager.keyring, token)
-        manager.note_opened(key_id)
-        return key_id, self._decoded(opened)
-
-    async def _open_by_protector(self, token: str, call: Call) -> Payload | ProtectionFailure:
+    async def _open_by_protector(self, token: str, call: Call) -> bytes | ProtectionFailure:
         assert self._protector is not None
         if not _is_protector_text(token):
             return ProtectionFailure.MALFORMED
@@ -408,9 +248,9 @@ class StateBoundary:
             if ends_from_outside(error):
                 raise
             return _protector_failure(error)
-        return self._decoded(opened) if isinstance(opened, bytes) else ProtectionFailure.PROTECTOR_FAILED
+        return opened if type(opened) is bytes else ProtectionFailure.PROTECTOR_FAILED
 
-    async def _seal_by_protector(self, payload: bytes, call: Call) -> str | ProtectionFailure:
+    async def _seal_by_protector(self, payload: bytes, call: Call) -> tuple[ProtectionFailure | None, str]:
         assert self._protector is not None
         try:
             token = self._protector.seal(payload, self._context(call))
@@ -419,26 +259,14 @@ class StateBoundary:
         except BaseException as error:  # whatever it raises, nothing is sealed
             if ends_from_outside(error):
                 raise
-            return _protector_failure(error)
-        if isinstance(token, str) and _is_protector_text(token):
-            return token
-        return ProtectionFailure.PROTECTOR_FAILED
+            return _protector_failure(error), ""
+        if type(token) is str and _is_protector_text(token):
+            return None, token
+        return ProtectionFailure.PROTECTOR_FAILED, ""
 
     def _context(self, call: Call) -> ProtectionContext:
         bindings = call.bindings if self._bind_principal else replace(call.bindings, principal=None)
         return ProtectionContext(bindings, call.parameter_digest)
-
-    def _decoded(self, opened: bytes) -> Payload | ProtectionFailure:
-        if len(opened) > self._maximum_decoded:
-            return ProtectionFailure.TOO_LARGE
-        try:
-            return decode_payload(opened)
-        except EnvelopeError:
-            return ProtectionFailure.MALFORMED
-
-
-def _lower(configured: int, own: int | None) -> int:
-    return configured if own is None or own > configured else own
 
 
 def _is_protector_text(token: str) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from mcpinput._core.envelope import nonce_blocks
 from mcpinput.protection.secret import Secret
 
 if TYPE_CHECKING:
@@ -28,16 +29,17 @@ KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 24
 TAG_BYTES: Final = 16
 
-_BLOCK: Final = 1 << 128
 _COUNTERS: Final = 0x00015800 << 224 | 0x00025800 << 96
 """M1 and M2 before the nonce is in them: counter (u16be), the label "X", a zero byte, 12 bytes of nonce."""
-_BOTH: Final = _BLOCK | 1
-"""Times this, a block stands in both halves of 32 bytes."""
 
 
-def _doubled(block: int) -> int:
-    """Multiplication by x in GF(2^128) (CMAC's subkey K1, NIST SP 800-38B, section 6.1)."""
-    return block << 1 if block < _BLOCK >> 1 else (block << 1) ^ _BLOCK ^ 0x87
+def _masks(block: bytes) -> bytes:
+    """Both blocks before the nonce is in them, masked with CMAC's subkey K1 (NIST SP 800-38B, section 6.1)."""
+    number = int.from_bytes(block, "big")
+    doubled = number << 1 & (1 << 128) - 1
+    if number >> 127:
+        doubled ^= 0x87
+    return ((doubled << 128 | doubled) ^ _COUNTERS).to_bytes(32, "big")
 
 
 @final
@@ -52,30 +54,36 @@ class XaesGcm(Secret):
             raise ValueError(f"an XAES-256-GCM key has {KEY_BYTES} bytes")
         self._key = key
         self._thread = threading.local()
-        self._masks = _doubled(int.from_bytes(self._encrypt_blocks(bytes(16)), "big")) * _BOTH ^ _COUNTERS
+        self._masks = _masks(self._block_encryption()(bytes(16)))
 
     def encrypt(self, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
-        """Ciphertext and tag. The nonce must never be used again with this key."""
-        return self._message_key(nonce).encrypt(nonce[12:], plaintext, associated_data)
+        """Ciphertext and tag. The nonce, 24 bytes, must never be used again with this key.
+
+        Raises:
+            ValueError: The nonce has another length.
+        """
+        try:
+            encrypt: Callable[[bytes], bytes] = self._thread.encrypt
+        except AttributeError:
+            encrypt = self._block_encryption()
+        return AESGCM(encrypt(nonce_blocks(self._masks, nonce))).encrypt(nonce[12:], plaintext, associated_data)
 
     def decrypt(self, nonce: bytes, ciphertext: bytes, associated_data: bytes) -> bytes:
         """Plaintext.
 
         Raises:
             cryptography.exceptions.InvalidTag: Not what was encrypted under this key, nonce and associated data.
+            ValueError: The nonce has another length.
         """
-        return self._message_key(nonce).decrypt(nonce[12:], ciphertext, associated_data)
-
-    def _message_key(self, nonce: bytes) -> AESGCM:
-        if len(nonce) != NONCE_BYTES:
-            raise ValueError(f"an XAES-256-GCM nonce has {NONCE_BYTES} bytes")
-        blocks = int.from_bytes(nonce[:12], "big") * _BOTH
-        return AESGCM(self._encrypt_blocks((blocks ^ self._masks).to_bytes(32, "big")))
-
-    def _encrypt_blocks(self, blocks: bytes) -> bytes:
         try:
             encrypt: Callable[[bytes], bytes] = self._thread.encrypt
         except AttributeError:
-            context = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()  # noqa: S305 - whole single blocks
-            encrypt = self._thread.encrypt = context.update
-        return encrypt(blocks)
+            encrypt = self._block_encryption()
+        return AESGCM(encrypt(nonce_blocks(self._masks, nonce))).decrypt(nonce[12:], ciphertext, associated_data)
+
+    def _block_encryption(self) -> Callable[[bytes], bytes]:
+        """AES-ECB of whole blocks, with a context of this thread's own."""
+        context = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()  # noqa: S305 - whole single blocks
+        encrypt: Callable[[bytes], bytes] = context.update
+        self._thread.encrypt = encrypt
+        return encrypt

@@ -201,19 +201,19 @@ def input_responses_of(
     if opened is None:
         # Without the token of an ask they prove nothing, and would escape its rounds, lifetime and pinned questions.
         return InputResponses.empty(), (Dropped(tuple(values), "no state"),) if values else ()
+    asked = opened.asked
     shown = {}
     malformed = []
     for key, value in values.items():
-        asked = opened.asked.get(key)
-        if asked is not None:
-            if not fits_kind(value, _KINDS[asked.kind]):
+        pinned = asked.get(key)
+        if pinned is not None:
+            if not fits_kind(value, _KINDS[pinned[0]]):
                 raise _bad_answer(key)
         elif not fits_union(value):
             malformed.append(key)
             continue
         shown[key] = value
-    pinned = {key: (asked.kind, asked.digest) for key, asked in opened.asked.items()}
-    return InputResponses._for_asked(shown, pinned), (Dropped(tuple(malformed), "malformed"),) if malformed else ()
+    return InputResponses._for_asked(shown, asked), (Dropped(tuple(malformed), "malformed"),) if malformed else ()
 
 
 def _bad_answer(key: str) -> Refused:

@@ -121,12 +121,15 @@ def test_a_retry_gets_what_was_sealed(service, token):
     assert len(opened.flow_id) == 16
     assert opened.asked == ASKED
     assert opened.key_id == "k1"
-    with pytest.raises(TypeError):
-        opened.asked["other"] = ASKED["approval"]
+    opened.asked["other"] = ASKED["approval"]
+    assert opened.asked == ASKED
+    with pytest.raises(AttributeError):
+        opened.state = None
 
 
 def test_an_identical_retry_opens_again(service, token):
-    assert service.open(token, call(2)) == service.open(token, call(2))
+    once, again = service.open(token, call(2)), service.open(token, call(2))
+    assert (once.state, once.round, once.flow_id) == (again.state, again.round, again.flow_id)
 
 
 @pytest.mark.parametrize("state", [None, False, 0, "", [], {}, {"a": [None, "é\0", {"": -1}]}])
@@ -241,10 +244,11 @@ def test_the_id_of_a_retry_differs(service, sealed_by, opened_by):
 
 
 def test_ask_kinds_do_not_mix(service, token):
-    replayed = service.seal(call(), replayed=True)
-    assert service.open(replayed, call(2), replayed=True).round == 1
+    terms = service.boundary.terms(replayed=True)
+    replayed = service.seal(call(), terms=terms)
+    assert service.open(replayed, call(2), terms=terms).round == 1
     assert service.refusal(replayed, call(2)).reason is F.ASK_KIND
-    assert service.refusal(token, call(2), replayed=True).reason is F.ASK_KIND
+    assert service.refusal(token, call(2), terms=terms).reason is F.ASK_KIND
 
 
 def test_parameters_are_digested_once_and_only_for_authentic_tokens(service, token):
@@ -354,18 +358,18 @@ def test_an_instance_with_fewer_rounds_refuses_later_ones(service):
 
 
 def test_an_operation_may_set_lower_limits_but_not_higher_ones(service):
-    limits = {"maximum_lifetime_ms": 1000, "maximum_rounds": 2}
-    token = service.seal(call(1), **limits)
-    flow = service.open(token, call(2), **limits)
+    own = {"terms": service.boundary.terms(lifetime=timedelta(seconds=1), rounds=2)}
+    token = service.seal(call(1), **own)
+    flow = service.open(token, call(2), **own)
     assert flow.expires_ms - flow.issued_ms == 1000
-    flow = service.open(service.seal(call(2), flow, **limits), call(3), **limits)
-    assert service.seal_refusal(call(3), flow, **limits).reason is F.ROUND
-    assert service.refusal(service.seal(call(1)), call(2), **limits).reason is F.LIFETIME
-    higher = {"maximum_lifetime_ms": 10**9, "maximum_rounds": 1000}
-    opened = service.open(service.seal(call(1), **higher), call(2), **higher)
-    assert opened.expires_ms - opened.issued_ms == 900_000
-    eleventh = dataclasses.replace(opened, round=10)
-    assert service.seal_refusal(call(2), eleventh, **higher).reason is F.ROUND
+    flow = service.open(service.seal(call(2), flow, **own), call(3), **own)
+    assert service.seal_refusal(call(3), flow, **own).reason is F.ROUND
+    assert service.refusal(service.seal(call(1)), call(2), **own).reason is F.LIFETIME
+    with pytest.raises(ValueError, match="maximum_request_state_lifetime is above"):
+        service.boundary.terms(lifetime=timedelta(seconds=901))
+    with pytest.raises(ValueError, match="maximum_request_state_rounds is above"):
+        service.boundary.terms(rounds=11)
+    assert service.boundary.terms(lifetime=timedelta(seconds=900), rounds=10).rounds == 10
 
 
 def reseal(service, token, edit):
