@@ -20,7 +20,7 @@ from mcpinput.protection.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ProtectionKeyring", "ProtectionKeyringBuilder", "ProtectionKeyringFingerprint"]
+__all__ = ["ProtectionKeyring", "ProtectionKeyringBuilder", "ProtectionKeyringFingerprint", "require_keyring"]
 
 FINGERPRINT_VERSION: Final = 2
 _FINGERPRINT_DOMAIN: Final = b"mcpinput-fingerprint-v2"
@@ -105,6 +105,11 @@ class ProtectionKeyring(Secret):
         """Ids of the keys that only open, sorted."""
         return tuple(sorted(self._keys.keys() - {self._active.id}))
 
+    @property
+    def keys(self) -> tuple[ProtectionKey, ...]:
+        """Every key, in the order of ids."""
+        return tuple(key for _, key in sorted(self._keys.items()))
+
     def find(self, key_id: str) -> ProtectionKey | None:
         """The key of an id, active or not."""
         return self._keys.get(key_id)
@@ -114,8 +119,8 @@ class ProtectionKeyring(Secret):
         """Fingerprint of ids, roles and exact bytes. Computed when first read."""
         if self._fingerprint is None:
             digest = hashlib.sha256(_FINGERPRINT_DOMAIN)
-            for key_id, key in sorted(self._keys.items()):
-                digest.update(field(key_id))
+            for key in self.keys:
+                digest.update(field(key.id))
                 digest.update(_ROLE_ACTIVE if key is self._active else _ROLE_VERIFICATION)
                 digest.update(key.output("fingerprint"))
             self._fingerprint = ProtectionKeyringFingerprint(FINGERPRINT_VERSION, PROFILE, digest.hexdigest())
@@ -168,6 +173,27 @@ class ProtectionKeyring(Secret):
         rest = {known: key for known, key in self._keys.items() if known != key_id}
         return self._of(self._active, rest, ephemeral=self._ephemeral)
 
+    def replaced(self, other: ProtectionKeyring) -> ProtectionKeyring:
+        """The other ring; this one itself if ids, roles and bytes are the same.
+
+        Keys that both have stay the objects that they are here: what was derived from them is not derived again.
+
+        Raises:
+            TypeError: ``other`` is no ProtectionKeyring.
+            ValueError: The other ring has other bytes under an id of this one.
+        """
+        keys = {}
+        for key in require_keyring(other).keys:
+            known = self._keys.get(key.id, key)
+            if not known.same_secret(key):
+                raise ValueError(
+                    f"the new ring has key id {key.id!r} with other bytes; give the new key an id of its own"
+                )
+            keys[key.id] = known
+        if other.active_key_id == self._active.id and keys.keys() == self._keys.keys():
+            return self
+        return self._of(keys[other.active_key_id], keys, ephemeral=other.is_ephemeral)
+
 
 @final
 class ProtectionKeyringBuilder(Secret):
@@ -192,6 +218,17 @@ class ProtectionKeyringBuilder(Secret):
     def build(self) -> ProtectionKeyring:
         """The ring. The builder may go on and build others."""
         return ProtectionKeyring._of(self._active, self._keys, ephemeral=False)
+
+
+def require_keyring(keyring: ProtectionKeyring) -> ProtectionKeyring:
+    """The argument, if it is a ring.
+
+    Raises:
+        TypeError: It is not.
+    """
+    if not isinstance(keyring, ProtectionKeyring):
+        raise TypeError(f"keyring must be a ProtectionKeyring, not {type(keyring).__name__}")
+    return keyring
 
 
 def _require_key(key: ProtectionKey) -> ProtectionKey:
