@@ -21,6 +21,7 @@ from mcpinput.errors import (
     JsonParseError,
     JsonTypeError,
     JsonWriteError,
+    KeyFileError,
     McpError,
     ProtectionFailure,
     ProtectionKeyInUseError,
@@ -29,6 +30,7 @@ from mcpinput.errors import (
 )
 from mcpinput.json import JsonValue, Limits
 from mcpinput.protection import (
+    KeyFile,
     ProtectionConfig,
     ProtectionContext,
     ProtectionKey,
@@ -127,6 +129,8 @@ __all__ = [
     "JsonTypeError",
     "JsonValue",
     "JsonWriteError",
+    "KeyFile",
+    "KeyFileError",
     "Limits",
     "McpError",
     "Observer",

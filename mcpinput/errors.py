@@ -26,6 +26,7 @@ __all__ = [
     "JsonParseError",
     "JsonTypeError",
     "JsonWriteError",
+    "KeyFileError",
     "McpError",
     "ProtectionFailure",
     "ProtectionKeyInUseError",
@@ -190,6 +191,10 @@ class EnvelopeError(InputError, ValueError):
 
 class ProtectionKeyInUseError(InputError):
     """A key cannot be removed yet: seals under it are still on their way to clients."""
+
+
+class KeyFileError(InputError, ValueError):
+    """A file of keys cannot be used, or not be changed as asked. The message names file and member, never a key."""
 
 
 # ---- raised by handlers ----

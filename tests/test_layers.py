@@ -60,6 +60,8 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/protection/key.py",
             "mcpinput/protection/keyring.py",
             "mcpinput/protection/manager.py",
+            "mcpinput/protection/watch.py",
+            "mcpinput/protection/keyfile.py",
             "mcpinput/protection/context.py",
             "mcpinput/protection/protector.py",
             "mcpinput/protection/config.py",

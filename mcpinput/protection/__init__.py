@@ -3,11 +3,15 @@
 from mcpinput.protection.config import ProtectionConfig
 from mcpinput.protection.context import ProtectionContext
 from mcpinput.protection.key import ProtectionKey
+from mcpinput.protection.keyfile import KeyFile
 from mcpinput.protection.keyring import ProtectionKeyring, ProtectionKeyringBuilder, ProtectionKeyringFingerprint
 from mcpinput.protection.manager import ProtectionKeyringManager, ProtectionKeyringSnapshot
 from mcpinput.protection.protector import RequestStateProtector
+from mcpinput.protection.watch import KeyFileWatcher
 
 __all__ = [
+    "KeyFile",
+    "KeyFileWatcher",
     "ProtectionConfig",
     "ProtectionContext",
     "ProtectionKey",
