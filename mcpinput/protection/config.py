@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack, final
 
 from mcpinput._core.envelope import field
 from mcpinput.errors import EnvelopeError
+from mcpinput.protection.keyfile import KeyFile
 from mcpinput.protection.keyring import ProtectionKeyring
 from mcpinput.protection.secret import Secret
 
@@ -66,10 +67,11 @@ def checked_rounds(name: str, rounds: int) -> int:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class ProtectionConfig(Secret):
-    """Protection of one service's request state. Give exactly one of ``keyring`` and ``protector``.
+    """Protection of one service's request state. Give exactly one of ``keyring``, ``key_file`` and ``protector``.
 
     Attributes:
         keyring: The ring that each server starts from; it can be rotated live.
+        key_file: Where each server reads its ring, and follows what changes there.
         protector: The application's own protector, instead of a ring.
         maximum_request_state_lifetime: From a flow's first ask to its expiry: whole milliseconds, at most 366 days.
         maximum_request_state_rounds: Asks in one flow, 1 to 65,535.
@@ -87,6 +89,7 @@ class ProtectionConfig(Secret):
     """
 
     keyring: ProtectionKeyring | None = None
+    key_file: KeyFile | None = None
     protector: RequestStateProtector | None = None
     maximum_request_state_lifetime: timedelta = timedelta(minutes=15)
     maximum_request_state_rounds: int = 10
@@ -115,10 +118,14 @@ class ProtectionConfig(Secret):
             raise TypeError(f"clock must be callable, not {type(self.clock).__name__}")
 
     def _check_provider(self) -> None:
-        if (self.keyring is None) == (self.protector is None):
-            raise TypeError("give exactly one of keyring= and protector=, or use ProtectionConfig.ephemeral()")
+        if sum(provider is not None for provider in (self.keyring, self.key_file, self.protector)) != 1:
+            raise TypeError(
+                "give exactly one of keyring=, key_file= and protector=, or use ProtectionConfig.ephemeral()"
+            )
         if self.keyring is not None and not isinstance(self.keyring, ProtectionKeyring):
             raise TypeError(f"keyring must be a ProtectionKeyring, not {type(self.keyring).__name__}")
+        if self.key_file is not None and not isinstance(self.key_file, KeyFile):
+            raise TypeError(f"key_file must be a KeyFile, not {type(self.key_file).__name__}; KeyFile(path) makes one")
         if self.protector is not None:
             for method in ("seal", "open"):
                 if not callable(getattr(self.protector, method, None)):
@@ -141,12 +148,12 @@ class ProtectionConfig(Secret):
         """Protection by a random key of this process: state does not survive it, and no other process opens it.
 
         Args:
-            settings: Everything that :class:`ProtectionConfig` takes but ``keyring`` and ``protector``.
+            settings: Everything that :class:`ProtectionConfig` takes but ``keyring``, ``key_file`` and ``protector``.
 
         Raises:
             TypeError, ValueError: As :class:`ProtectionConfig`.
         """
-        for provider in ("keyring", "protector"):
+        for provider in ("keyring", "key_file", "protector"):
             if provider in settings:
                 raise TypeError(f"ProtectionConfig.ephemeral() makes its own key and takes no {provider}")
         return cls(keyring=ProtectionKeyring.ephemeral(), **settings)
@@ -162,5 +169,5 @@ class ProtectionConfig(Secret):
         return self.maximum_request_state_lifetime // _MILLISECOND
 
     def __repr__(self) -> str:
-        provider = repr(self.keyring) if self.keyring is not None else f"protector {type(self.protector).__name__}"
+        provider = self.keyring or self.key_file or f"protector {type(self.protector).__name__}"
         return f"<ProtectionConfig {provider}>"

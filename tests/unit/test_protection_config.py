@@ -5,10 +5,11 @@ import dataclasses
 import pickle
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from mcpinput.protection import ProtectionConfig, ProtectionKey, ProtectionKeyring
+from mcpinput.protection import KeyFile, ProtectionConfig, ProtectionKey, ProtectionKeyring
 
 KEY = ProtectionKey.from_id_and_bytes("k1", b"x" * 32)
 RING = ProtectionKeyring.with_active_key(KEY).build()
@@ -40,8 +41,17 @@ def test_defaults():
 def test_exactly_one_provider():
     protector = Protector()
     assert ProtectionConfig(protector=protector).protector is protector
-    for providers in ({}, {"keyring": None}, {"keyring": RING, "protector": protector}):
-        with pytest.raises(TypeError, match=r"exactly one of keyring= and protector="):
+    file = KeyFile("keys.json")
+    assert ProtectionConfig(key_file=file).key_file is file
+    for providers in (
+        {},
+        {"keyring": None},
+        {"keyring": RING, "protector": protector},
+        {"keyring": RING, "key_file": file},
+        {"key_file": file, "protector": protector},
+        {"keyring": RING, "key_file": file, "protector": protector},
+    ):
+        with pytest.raises(TypeError, match=r"exactly one of keyring=, key_file= and protector="):
             ProtectionConfig(**providers)
 
 
@@ -49,6 +59,18 @@ def test_exactly_one_provider():
 def test_a_keyring_is_a_keyring(ring):
     with pytest.raises(TypeError, match="keyring must be a ProtectionKeyring"):
         ProtectionConfig(keyring=ring)
+
+
+@pytest.mark.parametrize("file", ["keys.json", Path("keys.json"), RING, b"{}"])
+def test_a_key_file_is_a_key_file(file):
+    with pytest.raises(TypeError, match=r"key_file must be a KeyFile, .*KeyFile\(path\) makes one"):
+        ProtectionConfig(key_file=file)
+
+
+def test_a_config_of_a_key_file_shows_its_path_and_reads_nothing():
+    config = ProtectionConfig(key_file=KeyFile("/nowhere/keys.json"))
+    assert repr(config) == "<ProtectionConfig <KeyFile '/nowhere/keys.json'>>"
+    assert not config.is_ephemeral
 
 
 @pytest.mark.parametrize("protector", [object(), "kms", RING])
