@@ -26,11 +26,12 @@ from mcpinput._ending import ends_from_outside
 from mcpinput.errors import JsonError, KeyFileError
 from mcpinput.json import dump, parse
 from mcpinput.protection.key import MINIMUM_KEY_BYTES, ProtectionKey
+from mcpinput.protection.keyring import ProtectionKeyring
 from mcpinput.protection.secret import Secret
 from mcpinput.protection.watch import KeyFileWatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpinput.protection.manager import ProtectionKeyringSnapshot
 
@@ -45,6 +46,8 @@ __all__ = [
     "Refused",
     "content_of",
     "data_of",
+    "is_delivered",
+    "read_open",
     "time_text",
     "unseen",
 ]
@@ -200,6 +203,21 @@ class KeyFileContent(Secret):
         """The key that seals by the times of the file alone."""
         not_before = self.active.not_before
         return self.sealing(not_before is None or not_before.timestamp() <= now)
+
+    def ring(self, sealing: KeyEntry, gone: Iterable[ProtectionKey] = ()) -> ProtectionKeyring:
+        """The ring in which one of the keys seals.
+
+        Args:
+            sealing: That key.
+            gone: Keys that open as well, though they have left the file.
+
+        Raises:
+            ValueError: One of those has the id or the bytes of a key of the file.
+        """
+        builder = ProtectionKeyring.with_active_key(sealing.key)
+        for key in (*(entry.key for entry in self.usable if entry is not sealing), *gone):
+            builder.verification_key(key)
+        return builder.build()
 
     def __repr__(self) -> str:
         return f"<KeyFileContent active: {self.active.key.id!r} (redacted)>"
@@ -409,6 +427,8 @@ class KeyFile:
         where = os.fspath(path)
         if not isinstance(where, str):
             raise TypeError("path must be a str or a path of str, not of bytes")
+        if not where:
+            raise ValueError("path must not be empty")
         for name, value in (("activation_delay", activation_delay), ("poll_interval", poll_interval)):
             if not isinstance(value, timedelta):
                 raise TypeError(f"{name} must be a timedelta, not {type(value).__name__}")

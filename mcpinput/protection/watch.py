@@ -25,16 +25,14 @@ from typing import TYPE_CHECKING, Final, final
 
 from mcpinput._ending import ends_from_outside
 from mcpinput.errors import ProtectionKeyInUseError
-from mcpinput.protection.keyring import ProtectionKeyring
 from mcpinput.protection.manager import ProtectionKeyringManager
 from mcpinput.protection.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from mcpinput.protection.key import ProtectionKey
-    from mcpinput.protection.keyfile import KeyFileContent
+    from mcpinput.protection.keyfile import KeyEntry, KeyFileContent
     from mcpinput.protection.manager import ProtectionKeyringSnapshot
 
 __all__ = ["GRACE_SECONDS", "KeyFileWatcher"]
@@ -152,7 +150,7 @@ class KeyFileWatcher(Secret):
         seen, sealing = self._judged(content, {entry.key.id: _Seen() for entry in content.usable}, now)
         self._content: KeyFileContent = content
         self._seen: Mapping[str, _Seen] = seen
-        self.manager: Final = ProtectionKeyringManager(_ring(content, sealing), clock=clock, on_change=on_change)
+        self.manager: Final = ProtectionKeyringManager(content.ring(sealing), clock=clock, on_change=on_change)
         self._tell_of_exposure(content)
 
     # ---- the thread ----
@@ -228,13 +226,13 @@ class KeyFileWatcher(Secret):
         for key in gone:
             last = known.get(key.id, _Seen())
             seen[key.id] = last if last.gone is not None else replace(last, gone=now)
-        if ring.active_key_id != sealing:
+        if ring.active_key_id != sealing.key.id:
             if ring.active_key_id in seen:
                 seen[ring.active_key_id] = replace(seen[ring.active_key_id], sealed_until=now)
-            seen[sealing] = replace(seen[sealing], sealed_until=None)
+            seen[sealing.key.id] = replace(seen[sealing.key.id], sealed_until=None)
         ids = {key.id for key in ring.keys}
-        if content is not self._content or ring.active_key_id != sealing or ids != seen.keys():
-            self.manager.replace_keyring(_ring(content, sealing, gone), revoke=revoke)
+        if content is not self._content or ring.active_key_id != sealing.key.id or ids != seen.keys():
+            self.manager.replace_keyring(content.ring(sealing, gone), revoke=revoke)
         for key in gone:
             last = seen[key.id]
             since = last.gone if last.sealed_until is None else last.sealed_until
@@ -244,8 +242,10 @@ class KeyFileWatcher(Secret):
         self._seen = seen
         self._content = content
 
-    def _judged(self, content: KeyFileContent, before: Mapping[str, _Seen], now: float) -> tuple[dict[str, _Seen], str]:
-        """What has now been seen of the keys of a content, and the id of the one that seals."""
+    def _judged(
+        self, content: KeyFileContent, before: Mapping[str, _Seen], now: float
+    ) -> tuple[dict[str, _Seen], KeyEntry]:
+        """What has now been seen of the keys of a content, and the one that seals."""
         seen: dict[str, _Seen] = {}
         for entry in content.usable:
             last = before[entry.key.id]
@@ -256,8 +256,8 @@ class KeyFileWatcher(Secret):
         active = seen[active_id]
         if active.active is None:
             active = replace(active, active=now)
-        sealing = content.sealing(len(seen) == 1 or active.has_sealed or now >= self._earliest(active)).key.id
-        seen[active_id] = replace(active, has_sealed=sealing == active_id)
+        sealing = content.sealing(len(seen) == 1 or active.has_sealed or now >= self._earliest(active))
+        seen[active_id] = replace(active, has_sealed=sealing is content.active)
         return seen, sealing
 
     def _earliest(self, active: _Seen) -> float:
@@ -298,14 +298,6 @@ class KeyFileWatcher(Secret):
 
     def __repr__(self) -> str:
         return f"<KeyFileWatcher {self._name}, {self.manager.keyring!r}>"
-
-
-def _ring(content: KeyFileContent, sealing: str, gone: Iterable[ProtectionKey] = ()) -> ProtectionKeyring:
-    keys = {entry.key.id: entry.key for entry in content.usable}
-    builder = ProtectionKeyring.with_active_key(keys.pop(sealing))
-    for key in (*keys.values(), *gone):
-        builder.verification_key(key)
-    return builder.build()
 
 
 def _follow(reference: weakref.ref[KeyFileWatcher], ended: threading.Event, interval: float) -> None:
