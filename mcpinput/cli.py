@@ -1,9 +1,9 @@
-"""The command line: ``mcpinput demo`` and ``mcpinput serve``.
+"""The command line: ``mcpinput demo``, ``mcpinput serve``, and ``mcpinput keys`` (in ``_keys.py``).
 
 Rules
 
 - What goes wrong is one line on stderr that says what it was.
-- Exit codes: 0 done, 1 failed, 2 wrongly called, 130 the demo was ended by Ctrl-C.
+- Exit codes: 0 done, 1 failed, 2 wrongly called, 130 ended by Ctrl-C.
 - What only some commands need (uvicorn, the official client) is imported when such a command runs.
 """
 
@@ -21,6 +21,8 @@ import traceback
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from mcpinput import _keys
+from mcpinput.errors import KeyFileError
 from mcpinput.server.asgi import AsgiApp
 from mcpinput.server.headers import is_loopback
 from mcpinput.server.server import Server
@@ -62,6 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _Failure as failure:
         print(f"mcpinput {options.command}: {failure}", file=sys.stderr)
         return failure.status
+    except KeyFileError as error:
+        print(f"mcpinput {options.command}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(file=sys.stderr)  # the terminal's ^C stands on the line of the prompt
         return 130
@@ -104,6 +109,8 @@ def _parser() -> argparse.ArgumentParser:
         help="value of the Host header that is answered: a name, name:port, or * for any; may be given several times",
     )
     serve.set_defaults(run=_serve)
+
+    _keys.add_commands(commands)
     return parser
 
 
