@@ -86,7 +86,15 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
         ),
     ),
     (("mcpinput/server/server.py",),),
-    (("mcpinput/_demo.py", "mcpinput/_keys.py", "mcpinput/_serving.py", "mcpinput/_walkthrough.py", "mcpinput/cli.py"),),
+    (
+        (
+            "mcpinput/_demo.py",
+            "mcpinput/_keys.py",
+            "mcpinput/_serving.py",
+            "mcpinput/_walkthrough.py",
+            "mcpinput/cli.py",
+        ),
+    ),
     (("mcpinput/__init__.py",), ("mcpinput/__main__.py",)),
 )
 
