@@ -297,7 +297,7 @@ class KeyFileWatcher(Secret):
             logger.warning("%s may be read by others than its owner and group; let defaultMode be 0400", self._name)
 
     def __repr__(self) -> str:
-        return f"<KeyFileWatcher {self._name}, {self.manager.keyring!r}>"
+        return f"<KeyFileWatcher {self._name} (redacted)>"
 
 
 def _follow(reference: weakref.ref[KeyFileWatcher], ended: threading.Event, interval: float) -> None:
