@@ -78,6 +78,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/server/capabilities.py",
             "mcpinput/server/admission.py",
             "mcpinput/server/context.py",
+            "mcpinput/server/counters.py",
             "mcpinput/server/observers.py",
             "mcpinput/server/registry.py",
             "mcpinput/server/message.py",
