@@ -161,14 +161,17 @@ class Observers:
                     )
 
     def request(self, ctx: RequestContext) -> None:
-        _tell(self._request, ctx)
+        if self._request:
+            _tell(self._request, ctx)
 
     def outcome(self, ctx: RequestContext, outcome: Outcome) -> None:
         self.counters._add("outcomes", outcome.kind)
-        _tell(self._outcome, ctx, outcome)
+        if self._outcome:
+            _tell(self._outcome, ctx, outcome)
 
     def dropped(self, ctx: RequestContext, dropped: Dropped) -> None:
-        self.counters._add("responses_dropped", dropped.reason, len(dropped.keys))
+        for _ in dropped.keys:
+            self.counters._add("responses_dropped", dropped.reason)
         _tell(self._dropped, ctx, dropped)
 
     def rejection(self, facts: TransportFacts, rejection: Rejection) -> None:

@@ -236,7 +236,7 @@ def test_a_child_counts_from_zero_and_waits_for_no_thread_of_its_parent() -> Non
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with observers.counters._lock, observers._limiter._lock:
+        with observers._limiter._lock:
             held.set()
             done.wait()
 
