@@ -77,6 +77,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/server/uris.py",
             "mcpinput/server/schemas.py",
             "mcpinput/server/capabilities.py",
+            "mcpinput/server/workers.py",
             "mcpinput/server/admission.py",
             "mcpinput/server/context.py",
             "mcpinput/server/counters.py",
