@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import importlib.util
 import json
 import signal
 from collections.abc import Callable
@@ -12,6 +15,7 @@ import pytest
 
 from tests.services.conftest import Process, ended, url_of
 from tests.services.wire import Reply, call
+from tests.support.asgi import Client, Response
 
 Run = Callable[..., Process]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -194,3 +198,98 @@ def test_admitted_tells_of_a_missing_file_in_one_line(run: Run, keys: Keys) -> N
     assert (code, out) == (2, "")
     assert err.startswith("mcpinput serve: calling __main__:build_server failed: FileNotFoundError: ")
     assert err.count("\n") == 1
+
+
+# ---- kms.py ----
+
+RELEASE: dict[str, Any] = {"name": "payouts.release", "arguments": {}}
+
+
+@pytest.fixture
+def kms_example() -> Any:
+    """The example as a module, with a short time limit for its service."""
+    spec = importlib.util.spec_from_file_location("kms_example", EXAMPLES / "kms.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.SECONDS = 0.05
+    return module
+
+
+@pytest.fixture
+def payouts(kms_example: Any) -> tuple[Any, Client]:
+    """The stand-in of the service, and a client of the server that uses it."""
+    kms = kms_example.Kms()
+    return kms, Client(kms_example.build_server(kms).asgi())
+
+
+def release(client: Client, state: str | None = None, id: int = 2, arguments: Any = None) -> Response:
+    answers = None if state is None else {"sure": {"action": "accept"}}
+    return client.call_tool(  # type: ignore[no-any-return]
+        "payouts.release", {} if arguments is None else arguments, id=id, state=state, answers=answers
+    )
+
+
+def test_kms_carries_the_flow(payouts: tuple[Any, Client]) -> None:
+    _, client = payouts
+    state = release(client, id=1).result["requestState"]
+    assert b"asked" not in base64.urlsafe_b64decode(state)
+    assert state != release(client, id=1).result["requestState"]
+    assert release(client, state).result["content"][0]["text"] == "All payouts are released."
+
+
+def test_kms_refuses_every_token_that_it_did_not_make(payouts: tuple[Any, Client]) -> None:
+    _, client = payouts
+    state = release(client, id=1).result["requestState"]
+    data = base64.urlsafe_b64decode(state)
+    changed = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(len(data))]
+    cut = [data[:at] for at in range(len(data))]
+    spellings = [state + "=", state.rstrip("=") + "===", f"!{state}", state.replace("=", ""), f" {state}", state[:-1]]
+    tokens = [base64.urlsafe_b64encode(each).decode() for each in (*changed, *cut, data + b"x")]
+    answers = [release(client, each) for each in (*tokens, *(each for each in spellings if each != state)) if each]
+    assert {(answer.status, answer.body) for answer in answers} == {(400, release(client, "!").body)}
+    assert release(client, state, arguments={"more": 1}).status == 400
+    assert release(client, state).status == 200
+
+
+def test_kms_keeps_the_flow_while_its_service_is_away(payouts: tuple[Any, Client]) -> None:
+    kms, client = payouts
+    state = release(client, id=1).result["requestState"]
+    kms.is_away = True
+    away = release(client, state)
+    assert (away.status, away.error["code"], away.header(b"retry-after")) == (503, -32603, b"1")
+    assert release(client, id=1).error["message"] == "Request state could not be sealed"
+    kms.is_away = False
+    assert release(client, state).status == 200
+
+
+def test_kms_does_not_wait_for_a_service_that_hangs(kms_example: Any, payouts: tuple[Any, Client]) -> None:
+    kms, client = payouts
+    state = release(client, id=1).result["requestState"]
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    kms._travel = hang
+    assert release(client, state).status == 503
+    assert release(client, id=1).error["message"] == "Request state could not be sealed"
+
+
+def test_kms_is_served(run: Run) -> None:
+    process = run(str(EXAMPLES / "kms.py"), "--port", "0")
+    url = url_of(process)
+    retry = RELEASE | {"requestState": call(url, "tools/call", RELEASE).result["requestState"]}
+    process.signal(signal.SIGUSR1)
+    process.wait_for("kms: away\n")
+    assert call(url, "tools/call", retry, answers=SURE).status == 503
+    process.signal(signal.SIGUSR1)
+    process.wait_for("kms: back\n")
+    assert (
+        text_of(call(url, "tools/call", retry, answers=b'{"sure": {"action": "decline"}}')) == "Nothing was released."
+    )
+    assert text_of(call(url, "tools/call", retry, answers=SURE)) == "All payouts are released."
+    process.signal(signal.SIGTERM)
+    code, out, err = process.end()
+    assert (code, out) == (0, "")
+    assert err.startswith("request state refused: unavailable (")
