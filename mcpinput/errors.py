@@ -31,6 +31,7 @@ __all__ = [
     "ProtectionFailure",
     "ProtectionKeyInUseError",
     "RequestStateProtectionError",
+    "StoreUnavailableError",
     "ToolError",
 ]
 
@@ -148,6 +149,8 @@ class ProtectionFailure(enum.StrEnum):
     """The round is out of range: on opening, or because another ask would pass the maximum."""
     ASK_KIND = "ask kind"
     """Sealed by a handler of the other kind (returned asks, replayed asks)."""
+    SPENT = "spent"
+    """Tokens are single-use here, and this one was used."""
     TOO_LARGE = "too large"
     NOT_JSON = "not json"
     """The state to be sealed has no canonical form: a float, a foreign type, a lone surrogate, over a limit."""
@@ -195,6 +198,16 @@ class ProtectionKeyInUseError(InputError):
 
 class KeyFileError(InputError, ValueError):
     """A file of keys cannot be used, or not be changed as asked. The message names file and member, never a key."""
+
+
+# ---- record stores ----
+
+
+class StoreUnavailableError(InputError):
+    """A record store cannot be used: for now, or (raised by its constructor) as it is set up.
+
+    What it was asked to do may be done or not.
+    """
 
 
 # ---- raised by handlers ----
