@@ -52,6 +52,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/requests.py",
             "mcpinput/results.py",
         ),
+        ("mcpinput/stores/base.py",),
     ),
     (
         (
@@ -69,6 +70,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/protection/explain.py",
             "mcpinput/protection/__init__.py",
         ),
+        ("mcpinput/stores/memory.py", "mcpinput/stores/__init__.py"),
     ),
     (
         (

@@ -1,0 +1,6 @@
+"""Record stores: where spent tokens are kept."""
+
+from mcpinput.stores.base import Record, RecordStore
+from mcpinput.stores.memory import MemoryStore
+
+__all__ = ["MemoryStore", "Record", "RecordStore"]
