@@ -66,6 +66,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/protection/context.py",
             "mcpinput/protection/protector.py",
             "mcpinput/protection/config.py",
+            "mcpinput/protection/single_use.py",
             "mcpinput/protection/state.py",
             "mcpinput/protection/explain.py",
             "mcpinput/protection/__init__.py",

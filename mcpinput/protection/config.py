@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpinput.protection.protector import RequestStateProtector
+    from mcpinput.stores.base import RecordStore
 
 __all__ = ["MAXIMUM_LIFETIME", "MAXIMUM_ROUNDS", "ProtectionConfig", "checked_lifetime_ms", "checked_rounds"]
 
@@ -28,6 +30,7 @@ class _Settings(TypedDict, total=False):
     maximum_decoded_bytes: int
     audience: str | None
     bind_principal: bool
+    single_use: RecordStore | None
     clock: Callable[[], float]
 
 
@@ -81,6 +84,8 @@ class ProtectionConfig(Secret):
         audience: Name that all instances of the service share; None takes the server's name.
         bind_principal: Whether state opens for the principal alone that it was made for. False shares it inside the
             authorization partition and tenant, on purpose.
+        single_use: Where spent tokens are recorded, so that each opens for one request alone; None lets an identical
+            retry open again. All instances of the service share it, and its clock agrees with ``clock``.
         clock: Wall clock, in seconds since 1970.
 
     Raises:
@@ -97,6 +102,7 @@ class ProtectionConfig(Secret):
     maximum_decoded_bytes: int = 49_152
     audience: str | None = None
     bind_principal: bool = True
+    single_use: RecordStore | None = None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
@@ -114,6 +120,7 @@ class ProtectionConfig(Secret):
         self._check_audience()
         if not isinstance(self.bind_principal, bool):
             raise TypeError(f"bind_principal must be a bool, not {type(self.bind_principal).__name__}")
+        self._check_single_use()
         if not callable(self.clock):
             raise TypeError(f"clock must be callable, not {type(self.clock).__name__}")
 
@@ -130,6 +137,16 @@ class ProtectionConfig(Secret):
             for method in ("seal", "open"):
                 if not callable(getattr(self.protector, method, None)):
                     raise TypeError(f"protector must have a method {method}(); see RequestStateProtector")
+
+    def _check_single_use(self) -> None:
+        store = self.single_use
+        if store is None:
+            return
+        if isinstance(store, type):
+            raise TypeError(f"single_use must be a record store, not the class {store.__name__}: call it")
+        for method in ("get", "insert", "delete"):
+            if not inspect.iscoroutinefunction(getattr(store, method, None)):
+                raise TypeError(f"single_use must have a method async def {method}(); see RecordStore")
 
     def _check_audience(self) -> None:
         if self.audience is None:
