@@ -278,7 +278,8 @@ class ProtectionKeyringManager(Secret):
         now = self._now
         revoked = {**now.revoked, **{key_id: now.uses[key_id].key for key_id in revoke if key_id in now.uses}}
         for key in ring.keys:
-            _refuse_revoked(key, revoked)
+            if key.id not in now.uses or key.id in revoked:
+                _refuse_revoked(key, revoked)
         if ring is now.ring:
             return
         uses = {key.id: now.uses.get(key.id) or _Use(key) for key in ring.keys}

@@ -107,6 +107,49 @@ def test_each_refused_change_says_why(change, message):
         change(ring(A, B))
 
 
+def test_a_ring_that_replaces_another_keeps_the_objects_of_known_keys():
+    former = ring(A, B)
+    made = former.replaced(ring(C, key("b"), key("a")))
+    assert (made.active_key_id, made.verification_key_ids) == ("c", ("a", "b"))
+    assert [made.find(key_id) for key_id in ("a", "b", "c")] == [A, B, C]
+    assert made.find("a") is A
+    assert made.find("b") is B
+    assert made.fingerprint == ring(C, A, B).fingerprint
+    assert (former.active_key_id, former.verification_key_ids) == ("a", ("b",))
+    assert former.replaced(ring(key("b"))).active_key is B
+
+
+def test_a_ring_of_the_same_ids_roles_and_bytes_is_no_other_ring():
+    former = ring(A, B)
+    assert former.replaced(former) is former
+    assert former.replaced(ring(key("a"), key("b"))) is former
+    for other in (ring(A), ring(B, A), ring(A, B, C), ring(A, C)):
+        assert former.replaced(other) is not former
+        assert former.replaced(other).fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize("other", [ring(key("a", "x")), ring(B, key("a", "x")), ring(A, key("b", "x"))])
+def test_a_known_id_keeps_its_bytes(other):
+    with pytest.raises(ValueError, match=r"'[ab]' with other bytes; give the new key an id of its own"):
+        ring(A, B).replaced(other)
+
+
+@pytest.mark.parametrize("what", [None, A, [], {}, ProtectionKeyring.with_active_key(A)])
+def test_only_a_ring_replaces_a_ring(what):
+    with pytest.raises(TypeError, match="must be a ProtectionKeyring"):
+        ring(A).replaced(what)
+
+
+def test_whether_a_ring_is_ephemeral_is_told_by_the_one_that_replaces():
+    ephemeral = ProtectionKeyring.ephemeral()
+    assert not ephemeral.replaced(ring(A)).is_ephemeral
+    assert ring(A).replaced(ephemeral).is_ephemeral
+
+
+def test_a_ring_lists_its_keys_by_id():
+    assert ring(B, C, A).keys == (A, B, C)
+
+
 def test_what_was_passed_in_place_of_an_id_is_not_repeated():
     for change in (ring(A).activated, ring(A).removed):
         with pytest.raises(ValueError, match="'a'") as caught:

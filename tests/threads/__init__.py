@@ -1,0 +1,1 @@
+"""Tests in which many threads do what each alone does elsewhere."""
