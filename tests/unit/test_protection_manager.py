@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import pickle
+import sys
 import threading
 import weakref
 
@@ -17,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mcpinput.errors import ProtectionKeyInUseError
 from mcpinput.protection import ProtectionKey, ProtectionKeyring, ProtectionKeyringManager
+from mcpinput.protection import manager as manager_module
 
 
 def key(key_id, seed=None):
@@ -614,6 +616,110 @@ def test_no_key_is_removed_between_choice_and_count(manager):
 
     in_threads(swap, seal, seal, seal)
     assert manager.snapshot().sealing_reservations == {"k299": 0}
+
+
+# ---- every interleaving, line by line ----
+
+
+def before_each_line(work, other):
+    """Runs ``work`` as often as it has lines in the manager's module, each time with ``other`` before another line.
+
+    Both get a new manager and its reservations; yields what both returned.
+    """
+    at, reached = 0, True
+    while reached:
+        manager = ProtectionKeyringManager(ring(A, B))
+        reached, count, answer = False, 0, None
+
+        def trace(frame, event, arg, manager=manager, at=at):
+            nonlocal reached, count, answer
+            if frame.f_code.co_filename != manager_module.__file__:
+                return None
+            if event == "line":
+                if count == at:
+                    reached, answer = True, other(manager)
+                count += 1
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            done = work(manager)
+        finally:
+            sys.settrace(before)
+        yield manager, done, answer
+        at += 1
+
+
+def attempt(change):
+    """A change as a function of the manager, which tells whether it was made."""
+
+    def attempted(manager):
+        try:
+            change(manager)
+        except ProtectionKeyInUseError:
+            return False
+        return True
+
+    return attempted
+
+
+DROPPING_A = {
+    "one by one": lambda m: (m.activate_staged_key("b"), m.remove_verification_key("a")),
+    "at once": lambda m: m.replace_keyring(ring(C, B)),
+    "and another": lambda m: m.replace_keyring(ring(C)),
+}
+each_way_to_drop = pytest.mark.parametrize("drop", DROPPING_A.values(), ids=DROPPING_A)
+
+
+@each_way_to_drop
+def test_a_key_that_is_dropped_in_the_middle_of_a_choice_is_not_chosen(drop):
+    chosen = []
+    for manager, reservation, dropped in before_each_line(lambda m: m.sealing(), attempt(drop)):
+        key_id = reservation.key.id
+        assert manager.keyring.find(key_id) is reservation.key
+        assert manager.snapshot().sealing_reservations[key_id] == 1
+        assert sum(manager.snapshot().sealing_reservations.values()) == 1
+        chosen.append((dropped, key_id))
+    assert chosen[0][0]
+    assert chosen[0][1] != "a"
+    assert chosen[-1] == (None, "a")
+    assert len(chosen) > 5
+
+
+@each_way_to_drop
+def test_a_key_that_is_chosen_in_the_middle_of_a_change_is_not_dropped(drop):
+    def seal(manager):
+        # While it is being decided, who seals waits; that is seen with a second thread, above.
+        return None if manager._now.sealing is None else manager.sealing()
+
+    outcomes = set()
+    for manager, dropped, reservation in before_each_line(attempt(drop), seal):
+        if reservation is not None:
+            key_id = reservation.key.id
+            assert manager.keyring.find(key_id) is reservation.key
+            assert manager.snapshot().sealing_reservations[key_id] == 1
+            outcomes.add((dropped, key_id))
+        assert (manager.keyring.find("a") is None) == dropped
+        manager.sealing().release()
+    assert (False, "a") in outcomes
+    assert any(dropped and key_id != "a" for dropped, key_id in outcomes)
+
+
+@each_way_to_drop
+def test_who_looks_in_the_middle_of_a_change_sees_the_ring_before_or_after(drop):
+    rings = []
+    for manager, _, seen in before_each_line(attempt(drop), lambda m: (m.keyring, m.snapshot(), len(m._untold))):
+        if seen is not None:
+            keyring, snapshot, untold = seen
+            assert snapshot.fingerprint == keyring.fingerprint
+            assert snapshot.sealing_reservations.keys() == {one.id for one in keyring.keys}
+            assert not (untold and keyring.find("a") is keyring.active_key), "it would be told before it was made"
+            if keyring.fingerprint not in rings:
+                rings.append(keyring.fingerprint)
+            if keyring.fingerprint == manager.keyring.fingerprint:
+                assert snapshot == manager.snapshot()
+    assert len(rings) == (3 if rings[1] == ring(B, A).fingerprint else 2)
 
 
 # ---- against a simple model ----
