@@ -273,7 +273,7 @@ def next_payload(
     bytes bound not None,
     OpenedState previous,
     bytes flow_id,
-    dict asked not None,
+    asked not None,
     bint has_state,
     state,
     int64_t now_ms,

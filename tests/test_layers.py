@@ -65,6 +65,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/protection/keyfile.py",
             "mcpinput/protection/context.py",
             "mcpinput/protection/protector.py",
+            "mcpinput/protection/sizes.py",
             "mcpinput/protection/config.py",
             "mcpinput/protection/single_use.py",
             "mcpinput/protection/state.py",

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeAlias, final
 
 from mcpinput._core.envelope import Payload
@@ -93,7 +93,7 @@ def next_payload(
     bound: bytes,
     previous: OpenedState | None,
     flow_id: bytes | None,
-    asked: dict[str, _Asked],
+    asked: Mapping[str, _Asked],
     has_state: bool,
     state: object,
     now_ms: int,

@@ -13,9 +13,11 @@ from mcpinput.errors import EnvelopeError
 from mcpinput.protection.keyfile import KeyFile
 from mcpinput.protection.keyring import ProtectionKeyring
 from mcpinput.protection.secret import Secret
+from mcpinput.protection.sizes import LONGEST_KEY_ID, SealedSize, sealed_size
+from mcpinput.results import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mcpinput.protection.protector import RequestStateProtector
     from mcpinput.stores.base import RecordStore
@@ -174,6 +176,33 @@ class ProtectionConfig(Secret):
             if provider in settings:
                 raise TypeError(f"ProtectionConfig.ephemeral() makes its own key and takes no {provider}")
         return cls(keyring=ProtectionKeyring.ephemeral(), **settings)
+
+    def sealed_size(self, state: object = ABSENT, *, keys: Iterable[str] = ()) -> SealedSize:
+        """Measures what an ask with this state would carry: for tests of a representative continuation.
+
+        With a key file, whose keys are not known here, the longest key id is taken.
+
+        Args:
+            state: State as a handler would give it; left out, an ask without state is measured.
+            keys: Keys of its input requests.
+
+        Raises:
+            JsonError: The state has no canonical form: a float, a foreign type, over a limit of JSON.
+            TypeError: ``keys`` is one str, or holds something else than str.
+        """
+        key_id = None
+        if self.keyring is not None:
+            key_id = self.keyring.active_key_id
+        elif self.key_file is not None:
+            key_id = "x" * LONGEST_KEY_ID
+        return sealed_size(
+            state,
+            keys,
+            key_id=key_id,
+            has_state=state is not ABSENT,
+            maximum_encoded=self.maximum_encoded_bytes,
+            maximum_decoded=self.maximum_decoded_bytes,
+        )
 
     @property
     def is_ephemeral(self) -> bool:

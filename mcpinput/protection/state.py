@@ -27,13 +27,17 @@ from mcpinput.protection.config import ProtectionConfig, checked_lifetime_ms, ch
 from mcpinput.protection.context import ABSENT_BINDING, BINDING_BYTES, ProtectionContext
 from mcpinput.protection.manager import ProtectionKeyringManager
 from mcpinput.protection.protector import open_token, seal_token
+from mcpinput.protection.single_use import SingleUse
+from mcpinput.protection.sizes import sealed_size
 from mcpinput.protection.xaes import NONCE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import timedelta
 
+    from mcpinput.protection.manager import ProtectionKeyringSnapshot
     from mcpinput.protection.protector import RequestStateProtector
+    from mcpinput.protection.watch import KeyFileWatcher
 
 __all__ = ["CLOCK_SKEW_MS", "AskedRequest", "Call", "OpenedState", "SealedState", "StateBoundary", "Terms"]
 
@@ -77,8 +81,18 @@ def _nothing() -> None:
 class StateBoundary:
     """Seals and opens the request state of one server. Every method may be called from any thread.
 
+    Args:
+        config: How the state is protected.
+        on_keyring_change: Told after each change of the ring, in the thread that made it.
+        on_key_file_problem: Told what is wrong with the key file, in the thread that follows it.
+
     Attributes:
+        default_terms: Those of an operation that sets none of its own.
         keyring_manager: Live control of the ring, which starts from that of ``config``; None with a custom protector.
+        single_use: Spends tokens; None where they may open again.
+
+    Raises:
+        KeyFileError: The key file cannot be used.
     """
 
     __slots__ = (
@@ -88,11 +102,19 @@ class StateBoundary:
         "_maximum_decoded",
         "_maximum_encoded",
         "_protector",
-        "_terms",
+        "_watcher",
+        "default_terms",
         "keyring_manager",
+        "single_use",
     )
 
-    def __init__(self, config: ProtectionConfig) -> None:
+    def __init__(
+        self,
+        config: ProtectionConfig,
+        *,
+        on_keyring_change: Callable[[ProtectionKeyringSnapshot], None] | None = None,
+        on_key_file_problem: Callable[[str], None] | None = None,
+    ) -> None:
         self._bind_principal = config.bind_principal
         self._clock = config.clock
         self._maximum_encoded = config.maximum_encoded_bytes
@@ -100,11 +122,49 @@ class StateBoundary:
         # State that could not be read back is not sealed.
         maximum_state = min(config.maximum_decoded_bytes, _MAXIMUM_STATE)
         self._limits = Limits(body_bytes=maximum_state, canonical_bytes=maximum_state)
-        self._terms = Terms(config.maximum_lifetime_ms, config.maximum_request_state_rounds)
+        self.default_terms: Final = Terms(config.maximum_lifetime_ms, config.maximum_request_state_rounds)
         self._protector: RequestStateProtector | None = config.protector
-        self.keyring_manager: Final[ProtectionKeyringManager | None] = (
-            None if config.keyring is None else ProtectionKeyringManager(config.keyring, clock=config.clock)
+        self._watcher: KeyFileWatcher | None = None
+        manager = None
+        if config.keyring is not None:
+            manager = ProtectionKeyringManager(config.keyring, clock=config.clock, on_change=on_keyring_change)
+        elif config.key_file is not None:
+            self._watcher = config.key_file.follow(
+                clock=config.clock,
+                maximum_lifetime_ms=config.maximum_lifetime_ms,
+                on_change=on_keyring_change,
+                on_problem=on_key_file_problem,
+            )
+            manager = self._watcher.manager
+        self.keyring_manager: Final = manager
+        self.single_use: Final = None if config.single_use is None else SingleUse(config.single_use)
+
+    def start(self) -> None:
+        """Begins what runs beside the requests: following the key file. The first request would do it as well."""
+        if self._watcher is not None:
+            self._watcher.ensure()
+
+    def fits(self, state: object, keys: Iterable[str], *, has_state: bool) -> bool:
+        """Whether state, with these asked keys, is within the limits on sizes. Of a custom protector's token only what
+        goes into it is known.
+
+        Raises:
+            JsonError: The state has no canonical form.
+        """
+        manager = self.keyring_manager
+        size = sealed_size(
+            state,
+            keys,
+            key_id=None if manager is None else manager.keyring.active_key_id,
+            has_state=has_state,
+            maximum_encoded=self._maximum_encoded,
+            maximum_decoded=self._maximum_decoded,
         )
+        return size.fits
+
+    def is_over(self, opened: OpenedState | None) -> bool:
+        """Whether a flow has expired by now."""
+        return opened is not None and round(self._clock() * 1000) >= opened.expires_ms
 
     def terms(self, *, lifetime: timedelta | None = None, rounds: int | None = None, replayed: bool = False) -> Terms:
         """The terms of one operation: those of the configuration, or its own lower ones.
@@ -118,13 +178,13 @@ class StateBoundary:
             TypeError: A part has the wrong type.
             ValueError: A part is out of range, or above the configured maximum.
         """
-        lifetime_ms = self._terms.lifetime_ms
+        lifetime_ms = self.default_terms.lifetime_ms
         if lifetime is not None:
             own_ms = checked_lifetime_ms("maximum_request_state_lifetime", lifetime)
             if own_ms > lifetime_ms:
                 raise ValueError("maximum_request_state_lifetime is above that of the server's ProtectionConfig")
             lifetime_ms = own_ms
-        maximum_rounds = self._terms.rounds
+        maximum_rounds = self.default_terms.rounds
         if rounds is not None:
             own = checked_rounds("maximum_request_state_rounds", rounds)
             if own > maximum_rounds:
@@ -152,6 +212,8 @@ class StateBoundary:
         opened: bytes | ProtectionFailure
         manager = self.keyring_manager
         if manager is not None:
+            if self._watcher is not None:
+                self._watcher.ensure()
             key_id, opened = open_token(manager.keyring, token)
             manager.note_opened(key_id)
         else:
@@ -163,7 +225,7 @@ class StateBoundary:
         bound = call.binding_digests() if self._bind_principal else self._without_principal(call)
         now = round(self._clock() * 1000)
         try:
-            return open_payload(opened, key_id, call, bound, now, terms or self._terms, self._limits)
+            return open_payload(opened, key_id, call, bound, now, terms or self.default_terms, self._limits)
         finally:
             del opened  # the frame is in the traceback of a refusal, and the payload must not be
 
@@ -171,7 +233,7 @@ class StateBoundary:
         self,
         call: Call,
         previous: OpenedState | None,
-        asked: dict[str, AskedRequest],
+        asked: Mapping[str, tuple[int, bytes]],
         *,
         has_state: bool,
         state: Any = None,
@@ -206,7 +268,7 @@ class StateBoundary:
             has_state,
             state,
             now,
-            terms or self._terms,
+            terms or self.default_terms,
             self._limits,
             self._maximum_decoded,
         )
@@ -215,6 +277,8 @@ class StateBoundary:
             failure, token = await self._seal_by_protector(payload, call)
             release = _nothing
         else:
+            if self._watcher is not None:
+                self._watcher.ensure()
             reservation = manager.sealing()
             release = reservation.release
             try:

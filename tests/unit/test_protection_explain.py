@@ -66,7 +66,7 @@ def server_says(token: str, bound: Bindings, at: Known, now_ms: int) -> Protecti
     digest = at.parameter_digest
     call = Call(bound, at.request_id, lambda: digest)
     try:
-        asyncio.run(boundary.open(token, call, replayed=bool(at.replayed)))
+        asyncio.run(boundary.open(token, call, boundary.terms(replayed=bool(at.replayed))))
     except RequestStateProtectionError as refused:
         return refused.reason
     return None
