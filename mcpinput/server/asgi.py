@@ -41,6 +41,7 @@ class AsgiApp:
 
     Args:
         dispatcher: Answers the messages.
+        start: Begins what runs beside the requests, once the server that runs this application has started.
         endpoint_path: The one path that is served, below ``root_path``.
         hosts: Which Host and Origin are answered.
         authenticate: The application's first door, or None.
@@ -53,6 +54,7 @@ class AsgiApp:
         self,
         *,
         dispatcher: Dispatcher,
+        start: Callable[[], None],
         endpoint_path: str,
         hosts: HostPolicy,
         authenticate: Authenticate | None,
@@ -61,6 +63,7 @@ class AsgiApp:
         warn_credentials: bool,
     ) -> None:
         self._dispatcher: Final = dispatcher
+        self._start: Final = start
         self.endpoint_path: Final = endpoint_path
         self._hosts: Final = hosts
         self._authenticate: Final = authenticate
@@ -72,7 +75,7 @@ class AsgiApp:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
 
@@ -87,6 +90,16 @@ class AsgiApp:
             await _send(send, reply, close="upgrade" in headers)
         finally:
             reply.release()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await send({"type": "lifespan.shutdown.complete"})
+                return
 
     async def _answer(self, scope: Scope, receive: Receive, facts: TransportFacts) -> Reply:
         headers = facts.headers
@@ -186,13 +199,3 @@ async def _send(send: Send, reply: Reply, *, close: bool) -> None:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "lifespan.startup":
-            await send({"type": "lifespan.startup.complete"})
-        elif message["type"] == "lifespan.shutdown":
-            await send({"type": "lifespan.shutdown.complete"})
-            return

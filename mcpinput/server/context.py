@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, final, overload
 
 from mcpinput import protocol
+from mcpinput._core.envelope import field
 from mcpinput.binding import convert
-from mcpinput.json import freeze
+from mcpinput.json import canonical_bytes, freeze
+from mcpinput.results import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mcpinput.json import JsonValue
-    from mcpinput.protection.state import OpenedState
+    from mcpinput.protection.state import OpenedState, StateBoundary, Terms
     from mcpinput.responses import InputResponses
     from mcpinput.server.admission import Admission
 
 _T = TypeVar("_T")
+
+_IDEMPOTENCY: Final = b"mcpinput-idempotency-v1"
 
 
 @final
@@ -37,12 +42,14 @@ class RequestContext:
     """
 
     __slots__ = (
+        "_boundary",
         "_flow_id",
         "_frozen_meta",
         "_frozen_state",
-        "_maximum_rounds",
         "_meta",
         "_opened",
+        "_state_returned",
+        "_terms",
         "admission",
         "application_request_state",
         "endpoint_path",
@@ -61,12 +68,14 @@ class RequestContext:
     input_responses: InputResponses
     application_request_state: str | None
     round: int
+    _boundary: StateBoundary | None
     _flow_id: bytes | None
     _frozen_meta: Mapping[str, Any]
     _frozen_state: JsonValue
-    _maximum_rounds: int
     _meta: Mapping[str, Any]
     _opened: OpenedState | None
+    _state_returned: bool
+    _terms: Terms | None
 
     def __init__(
         self,
@@ -80,7 +89,8 @@ class RequestContext:
         input_responses: InputResponses,
         application_request_state: str | None,
         opened: OpenedState | None,
-        maximum_rounds: int,
+        boundary: StateBoundary | None,
+        terms: Terms | None,
     ) -> None:
         put = object.__setattr__
         put(self, "method", method)
@@ -93,7 +103,9 @@ class RequestContext:
         put(self, "round", 0 if opened is None else opened.round)
         put(self, "_meta", meta)
         put(self, "_opened", opened)
-        put(self, "_maximum_rounds", maximum_rounds)
+        put(self, "_boundary", boundary)
+        put(self, "_terms", terms)
+        put(self, "_state_returned", False)
         put(self, "_flow_id", None if opened is None else opened.flow_id)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -171,11 +183,13 @@ class RequestContext:
 
     @property
     def rounds_left(self) -> int:
-        """How many more asks this flow may emit: the maximum less :attr:`round`.
+        """How many more asks this flow may emit: the operation's maximum less :attr:`round`.
 
         In the modes NONE and APPLICATION_PROTECTED nobody counts, so it stays as it is.
         """
-        return max(0, self._maximum_rounds - self.round)
+        if self._terms is not None:
+            return max(0, self._terms.rounds - self.round)
+        return 0 if self._boundary is None else self._boundary.default_terms.rounds
 
     @property
     def expires_at(self) -> datetime | None:
@@ -193,3 +207,59 @@ class RequestContext:
             flow_id = os.urandom(16)
             object.__setattr__(self, "_flow_id", flow_id)
         return flow_id
+
+    def idempotency_key(self, name: str) -> str:
+        """A key under which a payment system, say, recognises that it is told the same once more.
+
+        The same for every identical retry: a hash of the flow, the round, the name, and the answers to what was asked,
+        compared by value. Another answer to the same question makes another key, and so does a flow that begins anew.
+        Without FRAMEWORK_PROTECTED state no two requests have one.
+
+        Args:
+            name: What is to be done, such as ``"refund"``.
+
+        Returns:
+            64 hexadecimal digits.
+
+        Raises:
+            TypeError: ``name`` is no str.
+            EnvelopeError: ``name`` holds a lone surrogate.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {type(name).__name__}")
+        responses = self.input_responses
+        asked = () if self._opened is None else self._opened.asked
+        answers = {key: responses[key] for key in asked if key in responses}
+        digest = hashlib.sha256(_IDEMPOTENCY)
+        digest.update(self.flow_id + self.round.to_bytes(2, "big") + field(name))
+        digest.update(canonical_bytes(answers))
+        return digest.hexdigest()
+
+    def can_seal(self, state: object = ABSENT, *, keys: Iterable[str] = ()) -> bool:
+        """Whether an ask with this state could be sealed now: to be asked before a side effect, not after it.
+
+        False where the flow has no round left or has expired, where state and keys are too large, and in the modes that
+        seal nothing. How long a custom protector makes its token is not known here.
+
+        Args:
+            state: State as it would be given to the ask; left out, that of an ask without state.
+            keys: Keys of its input requests: they are sealed too.
+
+        Raises:
+            JsonError: The state has no JSON form that can be sealed: a float, a foreign type, over a limit of JSON.
+            TypeError: ``keys`` is one str, or holds something else than str.
+        """
+        boundary, terms = self._boundary, self._terms
+        if boundary is None or terms is None:
+            return False
+        if self.round >= terms.rounds or boundary.is_over(self._opened):
+            return False
+        return boundary.fits(state, keys, has_state=state is not ABSENT)
+
+    def return_state(self) -> None:
+        """Says that nothing has happened yet: once the handler has ended, its token may be used again.
+
+        For ``ProtectionConfig(single_use=...)``, and before the first side effect alone: a service that could not be
+        reached, say. Without single use it changes nothing. Where the store fails, the token stays spent.
+        """
+        object.__setattr__(self, "_state_returned", True)

@@ -2,14 +2,15 @@
 
 A request passes these checks in this order, and the first failure answers: JSON, one JSON-RPC object, id, ``_meta``,
 headers against the body, protocol version, method, admission, operation, REQUIRED capabilities, arguments, request
-state, input responses. Then the context is made and the handler runs. What it returns is checked again before it goes
-out: capabilities of what it asks, then the seal. Whatever waits on the outside (hooks, protector, handler) is awaited
-here and nowhere lower.
+state, input responses, single use. Then the context is made and the handler runs. What it returns is checked again
+before it goes out: capabilities of what it asks, then the seal. Whatever waits on the outside (hooks, protector, store,
+handler) is awaited here and nowhere lower.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,10 +25,10 @@ from mcpinput.errors import (
     JsonErrorKind,
     JsonParseError,
     McpError,
-    ProtectionFailure,
     RequestStateProtectionError,
     ToolError,
 )
+from mcpinput.errors import ProtectionFailure as _F
 from mcpinput.json import Limits, dump, freeze, parse
 from mcpinput.protection.context import Bindings
 from mcpinput.protection.state import AskedRequest, Call
@@ -56,6 +57,7 @@ from mcpinput.server.observers import Outcome, Rejection
 from mcpinput.server.registry import RequestStateMode
 
 if TYPE_CHECKING:
+    from mcpinput.protection.single_use import Spent
     from mcpinput.protection.state import OpenedState, SealedState, StateBoundary
     from mcpinput.server.admission import AdmissionHook, AnonymousType, Identity, TransportFacts
     from mcpinput.server.observers import Interceptor, Observers
@@ -105,7 +107,13 @@ class _Failed(Exception):
     """What the handler answered cannot go out, or it answered with an error."""
 
     def __init__(
-        self, code: int, message: str, data: Any = None, *, status: int = 200, failure: ProtectionFailure | None = None
+        self,
+        code: int,
+        message: str,
+        data: Any = None,
+        *,
+        status: int = 200,
+        failure: RequestStateProtectionError | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -271,6 +279,7 @@ class Dispatcher:
                 key_id=None if failure is None else failure.key_id,
                 age_ms=None if failure is None else failure.age_ms,
                 round=None if failure is None else failure.round,
+                audience=self._audience if failure is not None and failure.reason is _F.AUDIENCE else None,
             ),
         )
         message, data = refused.message, refused.data
@@ -403,6 +412,7 @@ class Dispatcher:
         call = self._call(request, admission)
         opened, application_state = await self._open(operation, request, call)
         responses, dropped = input_responses_of(operation, request.params, opened)
+        spent = None if opened is None else await self._spend(opened)
         ctx = RequestContext(
             method=request.method,
             endpoint_path=self._path,
@@ -413,7 +423,8 @@ class Dispatcher:
             input_responses=responses,
             application_request_state=application_state,
             opened=opened,
-            maximum_rounds=0 if self._boundary is None else self._boundary.maximum_rounds,
+            boundary=self._boundary,
+            terms=operation.terms,
         )
         for drop in dropped:
             logger.debug(
@@ -424,7 +435,7 @@ class Dispatcher:
         sealed: SealedState | None = None
         try:
             try:
-                answer = await self._handle(operation, ctx, arguments)
+                answer = await self._handle_once(operation, ctx, arguments, spent)
             except ToolError as error:
                 if operation.kind != "tool":
                     raise
@@ -442,17 +453,17 @@ class Dispatcher:
                 sealed.release()
             failed = self._failed(error, operation)
             body = error_body(request.id, failed.code, failed.message, failed.data, self._limits)
-            self._observers.outcome(ctx, Outcome("error", failed.status, failed.code, failed.failure))
+            failure = failed.failure
+            if failure is None:
+                outcome = Outcome("error", failed.status, failed.code)
+            else:
+                outcome = Outcome("error", failed.status, failed.code, failure.reason, failure.age_ms, failure.round)
+            self._observers.outcome(ctx, outcome)
             return Reply(failed.status, body)
         self._observers.outcome(ctx, Outcome(kind, 200))
         return Reply(200, body, (), _nothing if sealed is None else sealed.release)
 
     def _call(self, request: _Request, admission: Admission) -> Call:
-        limits = self._limits
-
-        def digest() -> bytes:
-            return message_digest(request.raw, limits=limits)
-
         bindings = Bindings(
             audience=self._audience,
             path=self._path,
@@ -462,7 +473,7 @@ class Dispatcher:
             tenant=admission.tenant,
             principal=admission.principal,
         )
-        return Call(bindings, request.id, digest)
+        return Call(bindings, request.id, functools.partial(message_digest, request.raw, limits=self._limits))
 
     async def _open(self, operation: Operation, request: _Request, call: Call) -> tuple[OpenedState | None, str | None]:
         """Framework state, application state; both None on a request without a token."""
@@ -476,27 +487,44 @@ class Dispatcher:
         if operation.mode is RequestStateMode.APPLICATION_PROTECTED:
             if token and len(token.encode()) <= APPLICATION_STATE_BYTES:
                 return None, token
-            raise bad_state(
-                RequestStateProtectionError(ProtectionFailure.TOO_LARGE if token else ProtectionFailure.MALFORMED)
-            )
+            raise bad_state(RequestStateProtectionError(_F.TOO_LARGE if token else _F.MALFORMED))
         if operation.mode is RequestStateMode.NONE:
-            raise bad_state(RequestStateProtectionError(ProtectionFailure.MALFORMED))
+            raise bad_state(RequestStateProtectionError(_F.MALFORMED))
         assert self._boundary is not None
         try:
-            return await self._boundary.open(token, call), None
+            return await self._boundary.open(token, call, operation.terms), None
         except RequestStateProtectionError as failure:
-            if failure.reason is ProtectionFailure.UNAVAILABLE:
-                raise Refused(
-                    503,
-                    protocol.INTERNAL_ERROR,
-                    "Request state cannot be checked for now; try again",
-                    reason="unavailable",
-                    failure=failure,
-                    headers=(("retry-after", "1"),),
-                ) from None
-            raise bad_state(failure) from None
+            raise _refused_state(failure) from None
+
+    async def _spend(self, opened: OpenedState) -> Spent | None:
+        """Spends the request's token, where tokens are for single use. Whatever happens from here on, it stays so."""
+        assert self._boundary is not None
+        ledger = self._boundary.single_use
+        if ledger is None:
+            return None
+        try:
+            return await ledger.spend(opened.flow_id, opened.round, opened.expires_ms)
+        except RequestStateProtectionError as failure:
+            reason = failure.reason
+        raise _refused_state(
+            RequestStateProtectionError(reason, key_id=opened.key_id, age_ms=opened.age_ms, round=opened.round)
+        )
 
     # ---- the handler ----
+
+    async def _handle_once(
+        self, operation: Operation, ctx: RequestContext, arguments: dict[str, Any], spent: Spent | None
+    ) -> Any:
+        """Runs the handler, and gives the token back where it said that nothing had happened."""
+        try:
+            answer = await self._handle(operation, ctx, arguments)
+        except (Exception, asyncio.CancelledError):
+            if spent is not None and ctx._state_returned:
+                await spent.give_back()
+            raise
+        if spent is not None and ctx._state_returned:
+            await spent.give_back()
+        return answer
 
     async def _handle(self, operation: Operation, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
         async def innermost() -> Any:
@@ -614,21 +642,20 @@ class Dispatcher:
                 has_state=ask.has_framework_request_state,
                 state=ask.framework_request_state,
                 flow_id=ctx.flow_id,
+                terms=operation.terms,
             )
-        except RequestStateProtectionError as failure:
-            hint = ""
-            if failure.reason is ProtectionFailure.ROUND:
-                hint = f" (it has asked {ctx.round} times, the maximum; see ctx.rounds_left before asking again)"
-            logger.error(
-                "%s %r: its state could not be sealed: %s%s", operation.kind, operation.name, failure.reason, hint
-            )
-            raise _Failed(
-                protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=failure.reason
-            ) from None
+        except RequestStateProtectionError as error:
+            failure, detail = error, ""
+            if error.reason is _F.ROUND:
+                detail = f"it has asked {ctx.round} times, the maximum; see ctx.rounds_left before asking again"
         except JsonError as error:
-            logger.error("%s %r: its state could not be sealed: %s", operation.kind, operation.name, error)
-            reason = ProtectionFailure.TOO_LARGE if error.kind is JsonErrorKind.SIZE else ProtectionFailure.NOT_JSON
-            raise _Failed(protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=reason) from None
+            reason = _F.TOO_LARGE if error.kind is JsonErrorKind.SIZE else _F.NOT_JSON
+            failure = RequestStateProtectionError(
+                reason, age_ms=None if opened is None else opened.age_ms, round=ctx.round + 1
+            )
+            detail = str(error)
+        self._observers.seal_failed(f"{operation.kind} {operation.name!r}", failure, detail)
+        raise _Failed(protocol.INTERNAL_ERROR, "Request state could not be sealed", failure=failure)
 
     def _application_error(self, operation: Operation, what: str) -> NoReturn:
         logger.error("%s %r %s", operation.kind, operation.name, what)
@@ -644,6 +671,19 @@ class Dispatcher:
             "_meta": self._meta if meta is None else {**meta, **self._meta},
         }
         return dump({"jsonrpc": protocol.JSONRPC_VERSION, "id": request_id, "result": result}, limits=self._limits)
+
+
+def _refused_state(failure: RequestStateProtectionError) -> Refused:
+    if failure.reason is not _F.UNAVAILABLE:
+        return bad_state(failure)
+    return Refused(  # an honest client keeps its state, and tries again
+        503,
+        protocol.INTERNAL_ERROR,
+        "Request state cannot be checked for now; try again",
+        reason="unavailable",
+        failure=failure,
+        headers=(("retry-after", "1"),),
+    )
 
 
 def _in_thread(handler: Callable[..., Any], *parts: Any) -> Any:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpinput.json import dump, parse
@@ -17,6 +17,9 @@ from mcpinput.server.schemas import CompiledSchema
 from mcpinput.server.uris import UriTemplate, is_template
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from mcpinput.protection.state import StateBoundary, Terms
     from mcpinput.requests import InputRequest
 
 __all__ = [
@@ -53,6 +56,9 @@ class _Common:
         description: What it does.
         input_requests: What it may ask for.
         request_state: Who protects its state.
+        maximum_request_state_lifetime: From a flow's first ask to its expiry, where that is to be shorter than
+            ``ProtectionConfig`` has it. FRAMEWORK_PROTECTED only; likewise the next one.
+        maximum_request_state_rounds: Asks in one flow, where there are to be fewer.
         metadata: ``_meta`` of its entry in the list.
     """
 
@@ -61,6 +67,8 @@ class _Common:
     description: str | None = None
     input_requests: Sequence[InputRequestDeclaration] = ()
     request_state: RequestStateMode = RequestStateMode.NONE
+    maximum_request_state_lifetime: timedelta | None = None
+    maximum_request_state_rounds: int | None = None
     metadata: Mapping[str, Any] | None = None
 
 
@@ -136,6 +144,7 @@ class Operation:
         declarations: What it may ask for.
         required: Capabilities of its REQUIRED declarations.
         mode: Its request-state mode.
+        terms: What it allows its flows; None but in FRAMEWORK_PROTECTED mode.
         schema: Compiled input schema of a tool.
         required_arguments: Names of a prompt's required arguments.
         template: Compiled template of a resource template.
@@ -152,6 +161,7 @@ class Operation:
     required: tuple[Mapping[str, Any], ...]
     mode: RequestStateMode
     entry: Mapping[str, Any]
+    terms: Terms | None = None
     schema: CompiledSchema | None = None
     required_arguments: tuple[str, ...] = ()
     template: UriTemplate | None = None
@@ -217,23 +227,50 @@ class Registry:
             yield from table.values()
 
 
-def operation_of(registration: Registration) -> Operation:
+def operation_of(registration: Registration, boundary: StateBoundary | None) -> Operation:
     """Checks a registration.
+
+    Args:
+        registration: What the application says.
+        boundary: What seals and opens the server's state; None without protection.
 
     Raises:
         TypeError: A part has the wrong type, or the handler takes other parameters than ``(ctx)`` or
             ``(ctx, arguments)``.
-        ValueError: A name, schema or template cannot be used, or ``metadata`` has a key that the specification
-            reserves.
+        ValueError: A name, schema or template cannot be used; ``metadata`` has a key that the specification reserves;
+            the mode is FRAMEWORK_PROTECTED and there is no protection; or the lifetime or rounds are above what the
+            protection allows, or are given in another mode.
     """
     match registration:
         case ToolRegistration():
-            return _tool(registration)
+            operation = _tool(registration)
         case PromptRegistration():
-            return _prompt(registration)
+            operation = _prompt(registration)
         case ResourceRegistration():
-            return _resource(registration)
-    raise TypeError(f"a registration is needed, not {type(registration).__name__}")
+            operation = _resource(registration)
+        case _:
+            raise TypeError(f"a registration is needed, not {type(registration).__name__}")
+    return replace(operation, terms=_terms(f"{operation.kind} {operation.name!r}", registration, boundary))
+
+
+def _terms(label: str, registration: _Common, boundary: StateBoundary | None) -> Terms | None:
+    lifetime, rounds = registration.maximum_request_state_lifetime, registration.maximum_request_state_rounds
+    if registration.request_state is not RequestStateMode.FRAMEWORK_PROTECTED:
+        if lifetime is not None or rounds is not None:
+            raise ValueError(
+                f"{label}: maximum_request_state_lifetime and maximum_request_state_rounds need "
+                "request_state=RequestStateMode.FRAMEWORK_PROTECTED: in the other modes nobody counts"
+            )
+        return None
+    if boundary is None:
+        raise ValueError(
+            f"{label}: request_state=FRAMEWORK_PROTECTED needs Server(protection=...); "
+            "ProtectionConfig.ephemeral() suits one process"
+        )
+    try:
+        return boundary.terms(lifetime=lifetime, rounds=rounds)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{label}: {error}") from None
 
 
 def _tool(registration: ToolRegistration) -> Operation:

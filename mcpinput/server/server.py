@@ -26,12 +26,16 @@ from mcpinput.server.registry import (
     checked_text,
     operation_of,
 )
+from mcpinput.server.workers import warn_of_ephemeral_key
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from mcpinput.protection.config import ProtectionConfig
     from mcpinput.protection.manager import ProtectionKeyringManager
     from mcpinput.requests import InputRequestDeclaration
     from mcpinput.server.admission import AdmissionHook, AnonymousType, Authenticate
+    from mcpinput.server.counters import Counters
     from mcpinput.server.registry import Operation
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
@@ -96,10 +100,18 @@ class Server:
         self.version: Final = version
         self.path: Final = normalised_path(path)
         self._protection: Final = protection
-        self._boundary: Final = None if protection is None else StateBoundary(protection)
         self._authenticate: Final = authenticate
         self._admission: Final = admission
         self._observers: Final = Observers(observers)
+        self._boundary: Final = (
+            None
+            if protection is None
+            else StateBoundary(
+                protection,
+                on_keyring_change=self._observers.keyring_change,
+                on_key_file_problem=self._observers.key_file_problem,
+            )
+        )
         if limits is not None and not isinstance(limits, Limits):
             raise TypeError(f"limits must be a Limits, not {type(limits).__name__}")
         self._limits: Final = Limits() if limits is None else limits
@@ -142,12 +154,7 @@ class Server:
         self._add(registration)
 
     def _add(self, registration: Registration) -> None:
-        operation = operation_of(registration)
-        if operation.mode is RequestStateMode.FRAMEWORK_PROTECTED and self._boundary is None:
-            raise ValueError(
-                f"{operation.kind} {operation.name!r}: request_state=FRAMEWORK_PROTECTED needs Server(protection=...); "
-                "ProtectionConfig.ephemeral() suits one process"
-            )
+        operation = operation_of(registration, self._boundary)
         if self._served:
             self._check_admission(operation)
         for declaration in operation.declarations:
@@ -172,6 +179,8 @@ class Server:
         annotations: Mapping[str, Any] | None = None,
         input_requests: Sequence[InputRequestDeclaration] = (),
         request_state: RequestStateMode = RequestStateMode.NONE,
+        maximum_request_state_lifetime: timedelta | None = None,
+        maximum_request_state_rounds: int | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Callable[[_Handler], _Handler]:
         """Registers the decorated function as a tool. Arguments as in :class:`ToolRegistration`.
@@ -193,6 +202,8 @@ class Server:
                     annotations=annotations,
                     input_requests=input_requests,
                     request_state=request_state,
+                    maximum_request_state_lifetime=maximum_request_state_lifetime,
+                    maximum_request_state_rounds=maximum_request_state_rounds,
                     metadata=metadata,
                 )
             )
@@ -209,6 +220,8 @@ class Server:
         arguments: Sequence[PromptArgument] = (),
         input_requests: Sequence[InputRequestDeclaration] = (),
         request_state: RequestStateMode = RequestStateMode.NONE,
+        maximum_request_state_lifetime: timedelta | None = None,
+        maximum_request_state_rounds: int | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Callable[[_Handler], _Handler]:
         """Registers the decorated function as a prompt. Arguments as in :class:`PromptRegistration`."""
@@ -225,6 +238,8 @@ class Server:
                     arguments=arguments,
                     input_requests=input_requests,
                     request_state=request_state,
+                    maximum_request_state_lifetime=maximum_request_state_lifetime,
+                    maximum_request_state_rounds=maximum_request_state_rounds,
                     metadata=metadata,
                 )
             )
@@ -242,6 +257,8 @@ class Server:
         mime_type: str | None = None,
         input_requests: Sequence[InputRequestDeclaration] = (),
         request_state: RequestStateMode = RequestStateMode.NONE,
+        maximum_request_state_lifetime: timedelta | None = None,
+        maximum_request_state_rounds: int | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Callable[[_Handler], _Handler]:
         """Registers the decorated function as a resource, or as a template where the URI has variables.
@@ -262,6 +279,8 @@ class Server:
                     mime_type=mime_type,
                     input_requests=input_requests,
                     request_state=request_state,
+                    maximum_request_state_lifetime=maximum_request_state_lifetime,
+                    maximum_request_state_rounds=maximum_request_state_rounds,
                     metadata=metadata,
                 )
             )
@@ -281,10 +300,15 @@ class Server:
         manager = None if self._boundary is None else self._boundary.keyring_manager
         if manager is None:
             raise LookupError(
-                "this server has no keyring: it needs Server(protection=ProtectionConfig(keyring=...)), "
+                "this server has no keyring: it needs Server(protection=ProtectionConfig(keyring=...)) or key_file=, "
                 "without a protector of its own"
             )
         return manager
+
+    @property
+    def counters(self) -> Counters:
+        """What has been refused, answered and dropped so far, in this process: for telemetry."""
+        return self._observers.counters
 
     def asgi(self, *, allowed_hosts: Iterable[str] | None = None) -> AsgiApp:
         """The server as an ASGI 3 application.
@@ -300,9 +324,12 @@ class Server:
         """
         hosts = self._hosts if allowed_hosts is None else self._hosts.with_hosts(allowed_hosts)
         self._check_admission(*self._registry)
+        if not self._served and self._protection is not None and self._protection.is_ephemeral:
+            warn_of_ephemeral_key(self.name)
         self._served = True
         return AsgiApp(
             dispatcher=self._dispatcher,
+            start=_nothing if self._boundary is None else self._boundary.start,
             endpoint_path=self.path,
             hosts=hosts,
             authenticate=self._authenticate,
@@ -326,6 +353,10 @@ class Server:
                 f"Server {self.name!r} needs admission=, because {cause}; "
                 "admission=ANONYMOUS states that all callers are one"
             )
+
+
+def _nothing() -> None:
+    """What there is to start without protection."""
 
 
 def _refuse_bare(name: object, decorator: str) -> None:
