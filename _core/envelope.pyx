@@ -19,8 +19,8 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from hashlib import sha256
 
@@ -46,11 +46,31 @@ cdef enum:
 # ---- base64url (RFC 4648, section 5), unpadded ----
 
 cdef const char *ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-cdef uint8_t[256] VALUES    # 64 and above: not in the alphabet. Filled here, constant from then on.
-memset(VALUES, 64, 256)
-cdef int _i
-for _i in range(64):
-    VALUES[<uint8_t>ALPHABET[_i]] = <uint8_t>_i
+
+# PERF: whole pairs of characters out, and values in their place in, take half the time of single ones. Both tables are
+# filled here and constant from then on.
+cdef uint16_t[4096] PAIRS       # two characters, in the order of memory, of 12 bits
+cdef uint32_t[4][256] VALUES    # a character's 6 bits where they belong in a group of 24; FOREIGN: not in the alphabet
+
+cdef enum:
+    FOREIGN = 0x80000000
+
+
+cdef void fill_tables() noexcept:
+    cdef uint8_t[2] pair
+    cdef int i, place
+    for i in range(4096):
+        pair[0] = <uint8_t>ALPHABET[i >> 6]
+        pair[1] = <uint8_t>ALPHABET[i & 63]
+        memcpy(&PAIRS[i], pair, 2)
+    for place in range(4):
+        for i in range(256):
+            VALUES[place][i] = <uint32_t>FOREIGN
+        for i in range(64):
+            VALUES[place][<uint8_t>ALPHABET[i]] = <uint32_t>i << (18 - 6 * place)
+
+
+fill_tables()
 
 
 cdef object encode_text(const uint8_t *p, Py_ssize_t size):
@@ -62,22 +82,16 @@ cdef object encode_text(const uint8_t *p, Py_ssize_t size):
     out = PyUnicode_1BYTE_DATA(text)
     while size >= 3:
         group = (<uint32_t>p[0] << 16) | (<uint32_t>p[1] << 8) | p[2]
-        out[0] = ALPHABET[group >> 18]
-        out[1] = ALPHABET[(group >> 12) & 63]
-        out[2] = ALPHABET[(group >> 6) & 63]
-        out[3] = ALPHABET[group & 63]
+        memcpy(out, &PAIRS[group >> 12], 2)
+        memcpy(out + 2, &PAIRS[group & 4095], 2)
         out += 4
         p += 3
         size -= 3
-    if size == 2:
-        group = (<uint32_t>p[0] << 16) | (<uint32_t>p[1] << 8)
-        out[0] = ALPHABET[group >> 18]
-        out[1] = ALPHABET[(group >> 12) & 63]
-        out[2] = ALPHABET[(group >> 6) & 63]
-    elif size == 1:
-        group = <uint32_t>p[0] << 16
-        out[0] = ALPHABET[group >> 18]
-        out[1] = ALPHABET[(group >> 12) & 63]
+    if size:
+        group = (<uint32_t>p[0] << 16) | (<uint32_t>p[1] << 8 if size == 2 else 0)
+        memcpy(out, &PAIRS[group >> 12], 2)
+        if size == 2:
+            out[2] = <uint8_t>ALPHABET[(group >> 6) & 63]
     return text
 
 
@@ -85,7 +99,7 @@ cdef bytes decode_text(object text):
     cdef const uint8_t *p
     cdef const uint8_t *groups_end
     cdef uint8_t *out
-    cdef uint8_t a, b, c, d
+    cdef uint32_t group, foreign = 0
     cdef Py_ssize_t length, tail
     cdef bytes data
     if not isinstance(text, str):
@@ -101,28 +115,24 @@ cdef bytes decode_text(object text):
     out = <uint8_t *>PyBytes_AS_STRING(data)
     groups_end = p + (length - tail)
     while p < groups_end:
-        a = VALUES[p[0]]
-        b = VALUES[p[1]]
-        c = VALUES[p[2]]
-        d = VALUES[p[3]]
-        if (a | b | c | d) > 63:
-            raise EnvelopeError("a character is not in the base64url alphabet")
-        out[0] = <uint8_t>((a << 2) | (b >> 4))
-        out[1] = <uint8_t>((b << 4) | (c >> 2))
-        out[2] = <uint8_t>((c << 6) | d)
+        group = VALUES[0][p[0]] | VALUES[1][p[1]] | VALUES[2][p[2]] | VALUES[3][p[3]]
+        foreign |= group
+        out[0] = <uint8_t>(group >> 16)
+        out[1] = <uint8_t>(group >> 8)
+        out[2] = <uint8_t>group
         out += 3
         p += 4
+    group = 0
     if tail:
-        a = VALUES[p[0]]
-        b = VALUES[p[1]]
-        c = VALUES[p[2]] if tail == 3 else 0
-        if (a | b | c) > 63:
-            raise EnvelopeError("a character is not in the base64url alphabet")
-        if (c & 3) if tail == 3 else (b & 15):
-            raise EnvelopeError("the spare bits of the last character are not zero")
-        out[0] = <uint8_t>((a << 2) | (b >> 4))
+        group = VALUES[0][p[0]] | VALUES[1][p[1]] | (VALUES[2][p[2]] if tail == 3 else 0)
+        foreign |= group
+        out[0] = <uint8_t>(group >> 16)
         if tail == 3:
-            out[1] = <uint8_t>((b << 4) | (c >> 2))
+            out[1] = <uint8_t>(group >> 8)
+    if foreign & FOREIGN:
+        raise EnvelopeError("a character is not in the base64url alphabet")
+    if group & (0xFF if tail == 3 else 0xFFFF):
+        raise EnvelopeError("the spare bits of the last character are not zero")
     return data
 
 

@@ -37,6 +37,7 @@ from mcpinput._core.limits cimport Bounds, bounds
 from mcpinput._core.parse cimport read
 from mcpinput._core.scan cimport MI_WRITING
 
+from mcpinput._core.envelope import binding
 from mcpinput.errors import (
     EnvelopeError,
     JsonError,
@@ -61,6 +62,8 @@ cdef tuple BINDING_FAILURES = (
     ProtectionFailure.TENANT,
     ProtectionFailure.PRINCIPAL,
 )
+
+cdef bytes ABSENT_BINDING = binding(None)
 
 # PERF: most clients count their requests from 0 or 1, and a hash costs more than all of the comparisons.
 cdef list HASHES_OF_COUNTERS = [None] * COUNTERS
@@ -97,6 +100,11 @@ cdef class Call:
             require_length(digests, BINDINGS, "bindings")
             self.known_binding_digests = digests
         return self.known_binding_digests
+
+    cdef bytes bound(self, bint bind_principal):
+        # What the bindings of a payload must be: without the principal where state is not bound to it.
+        cdef bytes digests = self.digests_of_bindings()
+        return digests if bind_principal else digests[:BINDINGS - SHORT] + ABSENT_BINDING
 
     cdef bytes hash_of_id(self):
         cdef int64_t number
@@ -237,20 +245,29 @@ cdef object failure_of(Payload payload, Call call, bytes bound, int64_t now, Ter
 
 
 def open_payload(
-    bytes data not None, key_id, Call call not None, bytes bound not None, int64_t now_ms, Terms terms not None, limits
+    bytes data not None,
+    key_id,
+    Call call not None,
+    bint bind_principal,
+    int64_t now_ms,
+    Terms terms not None,
+    limits,
+    Py_ssize_t maximum_size,
 ):
     cdef Bounds read_limits = bounds(limits)
     cdef OpenedState opened = OpenedState.__new__(OpenedState)
     cdef Payload payload = None
-    cdef object failure
-    require_length(bound, BINDINGS, "bindings")
-    try:
-        payload = payload_of(data)
-    except EnvelopeError:
-        pass  # raised below, outside: nothing is chained to it
+    cdef object failure = ProtectionFailure.MALFORMED
+    if PyBytes_GET_SIZE(data) > maximum_size:
+        failure = ProtectionFailure.TOO_LARGE
+    else:
+        try:
+            payload = payload_of(data)
+        except EnvelopeError:
+            pass  # raised below, outside: nothing is chained to it
     if payload is None:
-        raise RequestStateProtectionError(ProtectionFailure.MALFORMED, key_id=key_id)
-    failure = failure_of(payload, call, bound, now_ms, terms)
+        raise RequestStateProtectionError(failure, key_id=key_id)
+    failure = failure_of(payload, call, call.bound(bind_principal), now_ms, terms)
     if failure is None and payload.flags & FLAG_STATE:
         try:
             opened.state = read(payload.state, read_limits, MI_WRITING)
@@ -270,7 +287,7 @@ def open_payload(
 
 def next_payload(
     Call call not None,
-    bytes bound not None,
+    bint bind_principal,
     OpenedState previous,
     bytes flow_id,
     asked not None,
@@ -291,7 +308,6 @@ def next_payload(
     cdef bytes digest
     cdef list parts
     cdef object failure = None
-    require_length(bound, BINDINGS, "bindings")
     if previous is None:
         require_length(flow_id, SHORT, "flow_id")
         if now_ms > INT64_MAX - terms.lifetime_ms:
@@ -327,7 +343,7 @@ def next_payload(
                 issued,
                 expires,
                 flow_id,
-                bound,
+                call.bound(bind_principal),
                 call.digest_of_parameters(),
                 call.hash_of_id(),
                 parts,

@@ -80,17 +80,25 @@ class OpenedState:
         """What the last ask asked, by key: kind (1 form, 2 url, 3 sampling, 4 roots) and request digest. A new dict."""
 
 def open_payload(
-    data: bytes, key_id: str | None, call: Call, bound: bytes, now_ms: int, terms: Terms, limits: Bounds
+    data: bytes,
+    key_id: str | None,
+    call: Call,
+    bind_principal: bool,
+    now_ms: int,
+    terms: Terms,
+    limits: Bounds,
+    maximum_size: int,
 ) -> OpenedState:
-    """Judges an authentic payload for a request: bindings, parameters, id, round, lifetime, times, kind of asks, state.
+    """Judges an authentic payload for a request: size, bindings, parameters, id, round, lifetime, times, kind of asks,
+    state.
 
-    ``bound`` is what the bindings must be, 112 bytes; ``limits`` bound the state. Raises RequestStateProtectionError
-    with the first thing that does not hold.
+    Where ``bind_principal`` is false, a payload has no principal. ``limits`` bound the state. Raises
+    RequestStateProtectionError with the first thing that does not hold.
     """
 
 def next_payload(
     call: Call,
-    bound: bytes,
+    bind_principal: bool,
     previous: OpenedState | None,
     flow_id: bytes | None,
     asked: Mapping[str, _Asked],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, final
@@ -17,18 +16,6 @@ __all__ = ["ABSENT_BINDING", "BINDING_BYTES", "Bindings", "ProtectionContext"]
 
 BINDING_BYTES: Final = 16
 ABSENT_BINDING: Final = envelope.binding(None)
-
-
-# PERF: the first four are the same in most requests of a server, and a caller's in all rounds of a flow; seven hashes
-# would cost as much as the cipher.
-@functools.lru_cache(maxsize=256)
-def _endpoint_digests(audience: str, path: str, protocol_version: str, method: str) -> bytes:
-    return b"".join(map(envelope.binding, (audience, path, protocol_version, method)))
-
-
-@functools.lru_cache(maxsize=1024)
-def _caller_digests(partition: str | None, tenant: str | None, principal: str | None) -> bytes:
-    return b"".join(map(envelope.binding, (partition, tenant, principal)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +39,26 @@ class Bindings:
     partition: str | None = field(default=None, repr=False)
     tenant: str | None = field(default=None, repr=False)
     principal: str | None = field(default=None, repr=False)
+    _digests: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def digests(self) -> bytes:
-        """The bindings of a payload: 16 bytes for each attribute, in their order.
+        """The bindings of a payload: 16 bytes for each attribute, in their order. Computed when first needed.
 
         Raises:
             EnvelopeError: A text holds a lone surrogate.
         """
-        endpoint = _endpoint_digests(self.audience, self.path, self.protocol_version, self.method)
-        return endpoint + _caller_digests(self.partition, self.tenant, self.principal)
+        if not self._digests:
+            texts = (
+                self.audience,
+                self.path,
+                self.protocol_version,
+                self.method,
+                self.partition,
+                self.tenant,
+                self.principal,
+            )
+            self._digests.append(b"".join(map(envelope.binding, texts)))
+        return self._digests[0]
 
 
 @final

@@ -24,7 +24,7 @@ from mcpinput._ending import ends_from_outside
 from mcpinput.errors import ProtectionFailure, RequestStateProtectionError
 from mcpinput.json import Limits
 from mcpinput.protection.config import ProtectionConfig, checked_lifetime_ms, checked_rounds
-from mcpinput.protection.context import ABSENT_BINDING, BINDING_BYTES, ProtectionContext
+from mcpinput.protection.context import ProtectionContext
 from mcpinput.protection.manager import ProtectionKeyringManager
 from mcpinput.protection.protector import open_token, seal_token
 from mcpinput.protection.single_use import SingleUse
@@ -192,6 +192,26 @@ class StateBoundary:
             maximum_rounds = own
         return Terms(lifetime_ms, maximum_rounds, replayed)
 
+    def open_now(self, token: str, call: Call, terms: Terms) -> OpenedState:
+        """:meth:`open` by the ring, which waits for nothing."""
+        if not 0 < len(token) <= self._maximum_encoded:
+            raise RequestStateProtectionError(_failure_of_length(token))
+        manager = self.keyring_manager
+        assert manager is not None
+        if self._watcher is not None:
+            self._watcher.ensure()
+        # PERF: the manager's methods for these two steps would be two frames of some ten.
+        moment = manager._now
+        key_id, opened = open_token(moment.ring, token)
+        seconds = moment.uses[key_id].last_used = self._clock()
+        now = round(seconds * 1000)
+        try:
+            return open_payload(
+                opened, key_id, call, self._bind_principal, now, terms, self._limits, self._maximum_decoded
+            )
+        finally:
+            del opened  # the frame is in the traceback of a refusal, and the payload must not be
+
     async def open(self, token: str, call: Call, terms: Terms | None = None) -> OpenedState:
         """Verifies a token for a request.
 
@@ -204,30 +224,61 @@ class StateBoundary:
             RequestStateProtectionError: It does not open for this request, now; or (UNAVAILABLE) the protector cannot
                 be reached.
         """
-        if not token:
-            raise RequestStateProtectionError(ProtectionFailure.MALFORMED)
-        if len(token) > self._maximum_encoded:
-            raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE)
-        key_id: str | None = None
-        opened: bytes | ProtectionFailure
-        manager = self.keyring_manager
-        if manager is not None:
-            if self._watcher is not None:
-                self._watcher.ensure()
-            key_id, opened = open_token(manager.keyring, token)
-            manager.note_opened(key_id)
-        else:
-            opened = await self._open_by_protector(token, call)
+        terms = terms or self.default_terms
+        if self._protector is None:
+            return self.open_now(token, call, terms)
+        if not 0 < len(token) <= self._maximum_encoded:
+            raise RequestStateProtectionError(_failure_of_length(token))
+        opened = await self._open_by_protector(self._protector, token, call)
         if isinstance(opened, ProtectionFailure):
             raise RequestStateProtectionError(opened)
-        if len(opened) > self._maximum_decoded:
-            raise RequestStateProtectionError(ProtectionFailure.TOO_LARGE, key_id=key_id)
-        bound = call.binding_digests() if self._bind_principal else self._without_principal(call)
         now = round(self._clock() * 1000)
         try:
-            return open_payload(opened, key_id, call, bound, now, terms or self.default_terms, self._limits)
+            return open_payload(
+                opened, None, call, self._bind_principal, now, terms, self._limits, self._maximum_decoded
+            )
         finally:
-            del opened  # the frame is in the traceback of a refusal, and the payload must not be
+            del opened
+
+    def seal_now(
+        self,
+        call: Call,
+        previous: OpenedState | None,
+        asked: Mapping[str, tuple[int, bytes]],
+        has_state: bool,
+        state: Any,
+        flow_id: bytes | None,
+        terms: Terms,
+    ) -> SealedState:
+        """:meth:`seal` by the ring, which waits for nothing."""
+        assert self.keyring_manager is not None
+        if self._watcher is not None:
+            self._watcher.ensure()
+        now = round(self._clock() * 1000)
+        if previous is None and flow_id is None:
+            flow_id = os.urandom(_FLOW_ID_BYTES)
+        payload = next_payload(
+            call,
+            self._bind_principal,
+            previous,
+            flow_id,
+            asked,
+            has_state,
+            state,
+            now,
+            terms,
+            self._limits,
+            self._maximum_decoded,
+        )
+        reservation = self.keyring_manager.sealing()
+        try:
+            token = seal_token(reservation.key, os.urandom(NONCE_BYTES), payload)
+            if len(token) > self._maximum_encoded:
+                raise _not_sealed(ProtectionFailure.TOO_LARGE, previous, now)
+        except BaseException:
+            reservation.release()
+            raise
+        return SealedState(token, reservation.release)
 
     async def seal(
         self,
@@ -245,7 +296,7 @@ class StateBoundary:
         Args:
             call: The request that is answered by the ask.
             previous: What that request's own token carried: the flow goes on. None begins a flow.
-            asked: What the ask asks, by key; may be empty.
+            asked: What the ask asks, by key: kind and request digest, as :class:`AskedRequest` has them. May be empty.
             has_state: Whether the handler gave state.
             state: That state, any JSON value without floats.
             flow_id: Id of a flow that begins here; drawn where it is None.
@@ -255,57 +306,41 @@ class StateBoundary:
             RequestStateProtectionError: Over-round, expired meanwhile, too large, or the protector failed.
             JsonError: The state, or the request's parameters, have no canonical form within the limits.
         """
+        terms = terms or self.default_terms
+        if self._protector is None:
+            return self.seal_now(call, previous, asked, has_state, state, flow_id, terms)
+        now = round(self._clock() * 1000)
         if previous is None and flow_id is None:
             flow_id = os.urandom(_FLOW_ID_BYTES)
-        now = round(self._clock() * 1000)
-        bound = call.binding_digests() if self._bind_principal else self._without_principal(call)
         payload = next_payload(
             call,
-            bound,
+            self._bind_principal,
             previous,
             flow_id,
             asked,
             has_state,
             state,
             now,
-            terms or self.default_terms,
+            terms,
             self._limits,
             self._maximum_decoded,
         )
-        manager = self.keyring_manager
-        if manager is None:
-            failure, token = await self._seal_by_protector(payload, call)
-            release = _nothing
-        else:
-            if self._watcher is not None:
-                self._watcher.ensure()
-            reservation = manager.sealing()
-            release = reservation.release
-            try:
-                token = seal_token(reservation.key, os.urandom(NONCE_BYTES), payload)
-            except BaseException:
-                release()
-                raise
-            failure = None
+        token = await self._seal_by_protector(self._protector, payload, call)
+        if isinstance(token, ProtectionFailure):
+            raise _not_sealed(token, previous, now)
         if len(token) > self._maximum_encoded:
-            failure = ProtectionFailure.TOO_LARGE
-        if failure is None:
-            return SealedState(token, release)
-        release()
-        issued_ms, asks = (now, 1) if previous is None else (previous.issued_ms, previous.round + 1)
-        raise RequestStateProtectionError(failure, age_ms=now - issued_ms, round=asks)
-
-    def _without_principal(self, call: Call) -> bytes:
-        return call.binding_digests()[:-BINDING_BYTES] + ABSENT_BINDING
+            raise _not_sealed(ProtectionFailure.TOO_LARGE, previous, now)
+        return SealedState(token, _nothing)
 
     # ---- providers ----
 
-    async def _open_by_protector(self, token: str, call: Call) -> bytes | ProtectionFailure:
-        assert self._protector is not None
+    async def _open_by_protector(
+        self, protector: RequestStateProtector, token: str, call: Call
+    ) -> bytes | ProtectionFailure:
         if not _is_protector_text(token):
             return ProtectionFailure.MALFORMED
         try:
-            opened = self._protector.open(token, self._context(call))
+            opened = protector.open(token, self._context(call))
             if inspect.isawaitable(opened):
                 opened = await opened
         except BaseException as error:  # whatever it raises, the state does not open
@@ -314,23 +349,34 @@ class StateBoundary:
             return _protector_failure(error)
         return opened if type(opened) is bytes else ProtectionFailure.PROTECTOR_FAILED
 
-    async def _seal_by_protector(self, payload: bytes, call: Call) -> tuple[ProtectionFailure | None, str]:
-        assert self._protector is not None
+    async def _seal_by_protector(
+        self, protector: RequestStateProtector, payload: bytes, call: Call
+    ) -> str | ProtectionFailure:
         try:
-            token = self._protector.seal(payload, self._context(call))
+            token = protector.seal(payload, self._context(call))
             if inspect.isawaitable(token):
                 token = await token
         except BaseException as error:  # whatever it raises, nothing is sealed
             if ends_from_outside(error):
                 raise
-            return _protector_failure(error), ""
+            return _protector_failure(error)
         if type(token) is str and _is_protector_text(token):
-            return None, token
-        return ProtectionFailure.PROTECTOR_FAILED, ""
+            return token
+        return ProtectionFailure.PROTECTOR_FAILED
 
     def _context(self, call: Call) -> ProtectionContext:
         bindings = call.bindings if self._bind_principal else replace(call.bindings, principal=None)
         return ProtectionContext(bindings, call.parameter_digest)
+
+
+def _failure_of_length(token: str) -> ProtectionFailure:
+    return ProtectionFailure.TOO_LARGE if token else ProtectionFailure.MALFORMED
+
+
+def _not_sealed(failure: ProtectionFailure, previous: OpenedState | None, now: int) -> RequestStateProtectionError:
+    if previous is None:
+        return RequestStateProtectionError(failure, age_ms=0, round=1)
+    return RequestStateProtectionError(failure, age_ms=now - previous.issued_ms, round=previous.round + 1)
 
 
 def _is_protector_text(token: str) -> bool:

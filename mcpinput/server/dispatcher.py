@@ -174,6 +174,10 @@ class Dispatcher:
         self._observers: Final = observers
         self._interceptors: Final = tuple(interceptors)
         self._limits: Final = limits
+        # PERF: the same in all rounds of a flow; to make them, and their digests, takes as long as the cipher does.
+        self._bindings: Final = functools.lru_cache(maxsize=1024)(
+            functools.partial(Bindings, audience, endpoint_path, protocol.PROTOCOL_VERSION)
+        )
         self._methods: Final[dict[str, Callable[[_Request, Admission], Awaitable[Reply]]]] = {
             protocol.DISCOVER: self._discover,
             protocol.TOOLS_LIST: self._list_tools,
@@ -464,15 +468,7 @@ class Dispatcher:
         return Reply(200, body, (), _nothing if sealed is None else sealed.release)
 
     def _call(self, request: _Request, admission: Admission) -> Call:
-        bindings = Bindings(
-            audience=self._audience,
-            path=self._path,
-            protocol_version=protocol.PROTOCOL_VERSION,
-            method=request.method,
-            partition=admission.partition,
-            tenant=admission.tenant,
-            principal=admission.principal,
-        )
+        bindings = self._bindings(request.method, admission.partition, admission.tenant, admission.principal)
         return Call(bindings, request.id, functools.partial(message_digest, request.raw, limits=self._limits))
 
     async def _open(self, operation: Operation, request: _Request, call: Call) -> tuple[OpenedState | None, str | None]:
@@ -491,7 +487,10 @@ class Dispatcher:
         if operation.mode is RequestStateMode.NONE:
             raise bad_state(RequestStateProtectionError(_F.MALFORMED))
         assert self._boundary is not None
+        assert operation.terms is not None
         try:
+            if self._boundary.keyring_manager is not None:
+                return self._boundary.open_now(token, call, operation.terms), None
             return await self._boundary.open(token, call, operation.terms), None
         except RequestStateProtectionError as failure:
             raise _refused_state(failure) from None
@@ -630,11 +629,22 @@ class Dispatcher:
         ask: InputRequiredResult,
     ) -> SealedState:
         assert self._boundary is not None
+        assert operation.terms is not None
         asked = {
             key: AskedRequest(embedded.declaration.input_request_type.code, embedded.digest)
             for key, embedded in ask.input_requests.items()
         }
         try:
+            if self._boundary.keyring_manager is not None:
+                return self._boundary.seal_now(
+                    call,
+                    opened,
+                    asked,
+                    ask.has_framework_request_state,
+                    ask.framework_request_state,
+                    ctx.flow_id,
+                    operation.terms,
+                )
             return await self._boundary.seal(
                 call,
                 opened,
