@@ -72,7 +72,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/protection/explain.py",
             "mcpinput/protection/__init__.py",
         ),
-        ("mcpinput/stores/memory.py", "mcpinput/stores/__init__.py"),
+        ("mcpinput/stores/memory.py", "mcpinput/stores/sqlite.py", "mcpinput/stores/__init__.py"),
     ),
     (
         (
