@@ -136,5 +136,4 @@ def _start_in_child() -> None:
         store._start_in_child()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_in_child)
+os.register_at_fork(after_in_child=_start_in_child)
