@@ -9,8 +9,8 @@ Rules
 - Nothing is open while the process forks: SQLite keeps track of its locks for the whole process, and a child would
   take those of its parent for its own. Parent and child open the file again when they need it.
 - Each insert drops a few expired records in its own transaction. No transaction ever goes over the whole file.
-- A failure ends the connection; the next request opens a new one. Only the constructor makes a file, so that one which
-  was removed under a running server is an outage, and no second, empty ledger.
+- A failure ends the connection; the next request opens a new one. Only the constructor makes a file, and a store works
+  on that one alone: where it was removed or replaced under a running server, that is an outage, and no second ledger.
 - Answers travel as values, errors too: one that nobody waits for any more is no error in any log.
 """
 
@@ -160,8 +160,8 @@ def _open_turnstile(path: str) -> int:
     return os.open(f"{path}{TURNSTILE}", os.O_RDWR | os.O_CREAT, 0o600)
 
 
-def _prepare(path: str) -> None:
-    """Makes the file where there is none, and its schema; checks that it can be used."""
+def _prepare(path: str) -> tuple[int, int]:
+    """Makes the file where there is none, and its schema; checks that it can be used; which file it is."""
     # Opened by hand only where it is new. To close a file ends every lock that the process has on it, those of another
     # store's connection too: https://www.sqlite.org/howtocorrupt.html, "Posix advisory locks".
     with suppress(FileExistsError):
@@ -179,6 +179,7 @@ def _prepare(path: str) -> None:
                     for statement in _SCHEMA:
                         connection.execute(statement)
                 connection.execute("COMMIT")
+                return _identity(path)
             finally:
                 _close(connection)
     finally:
@@ -189,7 +190,7 @@ def _prepare(path: str) -> None:
 class _File:
     """What is open of a file that was prepared."""
 
-    __slots__ = ("_identity", "connection", "turnstile")
+    __slots__ = ("connection", "turnstile")
 
     def __init__(self, path: str) -> None:
         self.connection = _open(path)
@@ -199,17 +200,11 @@ class _File:
             _close(self.connection)
             raise
         try:
-            new = _patiently(partial(_is_new, self.connection))
-            if new or _patiently(partial(_pragma, self.connection, "journal_mode")) != "wal":
-                raise StoreUnavailableError("the file was replaced by one that no store has prepared")
-            self._identity = _identity(path)
+            if _patiently(partial(_is_new, self.connection)):
+                raise StoreUnavailableError("the file was emptied: make the store anew")
         except BaseException:
             self.close()
             raise
-
-    def is_at(self, path: str) -> bool:
-        """Whether the file still has its name, and was not removed or replaced."""
-        return self._identity == _identity(path)
 
     def close(self) -> None:
         _close(self.connection)
@@ -323,10 +318,11 @@ def _transact(file: _File, requests: list[_Request], clock: Callable[[], float])
 class _Worker:
     """The thread of one process, and the queue to it. It knows nothing of the store, which may be forgotten before."""
 
-    __slots__ = ("_clock", "_path", "_requests", "_thread")
+    __slots__ = ("_clock", "_identity", "_path", "_requests", "_thread")
 
-    def __init__(self, path: str, clock: Callable[[], float]) -> None:
+    def __init__(self, path: str, identity: tuple[int, int], clock: Callable[[], float]) -> None:
         self._path = path
+        self._identity = identity
         self._clock = clock
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="mcpinput-sqlite-store", daemon=True)
@@ -371,9 +367,8 @@ class _Worker:
             if not requests:
                 continue
             try:
-                if file is not None and not file.is_at(self._path):
-                    file.close()
-                    file = None
+                if _identity(self._path) != self._identity:
+                    raise StoreUnavailableError("the file was replaced: make the store anew")
                 if file is None:
                     file = _File(self._path)
                 answers = _transact(file, requests, self._clock)
@@ -431,7 +426,7 @@ class SqliteStore:
             application or of another version of the schema, or lies where SQLite cannot keep a write-ahead log.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_lock", "_path", "_refusal", "_stop", "_worker")
+    __slots__ = ("__weakref__", "_clock", "_identity", "_lock", "_path", "_refusal", "_stop", "_worker")
 
     def __init__(self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> None:
         text = os.fspath(path)
@@ -449,7 +444,7 @@ class SqliteStore:
         self._stop: weakref.finalize[..., Any] | None = None
         problem: str | None = None
         try:
-            _prepare(self._path)
+            self._identity = _prepare(self._path)
         except Exception as error:
             problem = str(_problem(error))
         if problem is not None:
@@ -493,7 +488,7 @@ class SqliteStore:
             if self._refusal is not None:
                 raise StoreUnavailableError(self._refusal)
             if self._worker is None:
-                self._worker = _Worker(self._path, self._clock)
+                self._worker = _Worker(self._path, self._identity, self._clock)
                 # Also at the end of the process, which would cut a daemon's transaction short, and when the store is
                 # forgotten.
                 self._stop = weakref.finalize(self, self._worker.stop)
