@@ -1,19 +1,25 @@
-"""``python -m tests.proofs [--full]``: each proof in a process of its own, since a crash must be seen as a failure."""
+"""``python -m tests.proofs [NAME...] [--full]``: each proof in a process of its own, since a crash must be seen.
+
+Without a name: those of the compiled core, which need nothing but the package. ``rotation`` needs ``mcpinput[server]``.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-PROOFS = ("tests.proofs.memory", "tests.proofs.flat")
+CORE = ("memory", "flat")
+ALL = (*CORE, "rotation")
 
 
-def main(options: list[str]) -> int:
-    """Runs every proof; answers 1 where one failed or crashed."""
+def main(names: list[str], options: list[str]) -> int:
+    """Runs proofs; answers 1 where one failed or crashed."""
     failed = [
         name
-        for name in PROOFS
-        if subprocess.run([sys.executable, "-X", "faulthandler", "-m", name, *options], check=False).returncode
+        for name in names
+        if subprocess.run(
+            [sys.executable, "-X", "faulthandler", "-m", f"tests.proofs.{name}", *options], check=False
+        ).returncode
     ]
     for name in failed:
         print(f"{name} failed", file=sys.stderr)
@@ -21,6 +27,8 @@ def main(options: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in ([], ["--full"]):
-        sys.exit("usage: python -m tests.proofs [--full]")
-    sys.exit(main(sys.argv[1:]))
+    options = [argument for argument in sys.argv[1:] if argument == "--full"]
+    names = [argument for argument in sys.argv[1:] if argument != "--full"]
+    if not set(names) <= set(ALL) or len(options) > 1:
+        sys.exit(f"usage: python -m tests.proofs [{'] ['.join(ALL)}] [--full]")
+    sys.exit(main(names or [*CORE], options))
