@@ -17,7 +17,7 @@ from mcpinput.errors import ProtectionKeyInUseError
 from mcpinput.protection import ProtectionKey, ProtectionKeyring, ProtectionKeyringManager
 from mcpinput.protection.protector import open_token, seal_token
 
-SECONDS = 60
+SECONDS = 30
 """How long a child may take before it counts as dead; what it does takes milliseconds."""
 
 TOKENS = 300

@@ -331,6 +331,33 @@ def test_who_is_told_may_change_the_ring_and_is_told_of_that_later():
     assert order == [("begin", "b", ("a",)), ("end", "b"), ("begin", "c", ("a", "b")), ("end", "c")]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.stage_verification_key(C),
+        lambda m: m.activate_staged_key("b"),
+        lambda m: m.rotate_active_key(C),
+        lambda m: m.remove_verification_key("b"),
+        lambda m: m.replace_keyring(ring(C)),
+    ],
+)
+def test_whoever_is_told_waits_for_nothing_in_the_manager(change):
+    told = []
+
+    def on_change(after):
+        told.append(after)
+        if len(told) == 1:
+            manager.sealing().release()
+            manager.rotate_active_key(key("d"))
+
+    manager = ProtectionKeyringManager(ring(A, B), on_change=on_change)
+    worker = threading.Thread(target=change, args=(manager,), daemon=True)
+    worker.start()
+    worker.join(30)
+    assert not worker.is_alive()
+    assert [after.active_key_id == "d" for after in told] == [False, True]
+
+
 def test_changes_are_told_in_their_order_by_whoever_tells_already():
     inside, go_on, order = threading.Event(), threading.Event(), []
 
