@@ -18,8 +18,16 @@ BINDING_BYTES: Final = 16
 ABSENT_BINDING: Final = envelope.binding(None)
 
 
+class _Digests:
+    """Room for what is computed of bindings, beside the fields that they are compared by."""
+
+    __slots__ = ("_digests",)
+
+    _digests: bytes
+
+
 @dataclass(frozen=True, slots=True)
-class Bindings:
+class Bindings(_Digests):
     """What one request's state is bound to, beside its parameters and its id.
 
     Attributes:
@@ -39,7 +47,6 @@ class Bindings:
     partition: str | None = field(default=None, repr=False)
     tenant: str | None = field(default=None, repr=False)
     principal: str | None = field(default=None, repr=False)
-    _digests: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def digests(self) -> bytes:
         """The bindings of a payload: 16 bytes for each attribute, in their order. Computed when first needed.
@@ -47,7 +54,9 @@ class Bindings:
         Raises:
             EnvelopeError: A text holds a lone surrogate.
         """
-        if not self._digests:
+        try:
+            return self._digests
+        except AttributeError:
             texts = (
                 self.audience,
                 self.path,
@@ -57,8 +66,9 @@ class Bindings:
                 self.tenant,
                 self.principal,
             )
-            self._digests.append(b"".join(map(envelope.binding, texts)))
-        return self._digests[0]
+            digests = b"".join(map(envelope.binding, texts))
+            object.__setattr__(self, "_digests", digests)
+            return digests
 
 
 @final
