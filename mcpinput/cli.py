@@ -1,9 +1,9 @@
-"""The command line: ``mcpinput demo``, ``mcpinput serve``, and ``mcpinput keys`` (in ``_keys.py``).
+"""The command line: ``mcpinput demo``, ``mcpinput serve``, and those of other files: ``keys``, ``state``.
 
 Rules
 
 - What goes wrong is one line on stderr that says what it was.
-- Exit codes: 0 done, 1 failed, 2 wrongly called, 130 ended by Ctrl-C.
+- Exit codes: 0 done, 1 failed (or a token would not open), 2 wrongly called, 130 ended by Ctrl-C.
 - What only some commands need (uvicorn, the official client) is imported when such a command runs.
 """
 
@@ -21,7 +21,7 @@ import traceback
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from mcpinput import _keys
+from mcpinput import _keys, _state
 from mcpinput.errors import KeyFileError
 from mcpinput.server.asgi import AsgiApp
 from mcpinput.server.headers import is_loopback
@@ -60,17 +60,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = argparse.Namespace(command="")
     try:
         options = _parser().parse_args(argv)
-        options.run(options)
+        return options.run(options) or 0
     except _Failure as failure:
         print(f"mcpinput {options.command}: {failure}", file=sys.stderr)
         return failure.status
     except KeyFileError as error:
         print(f"mcpinput {options.command}: {error}", file=sys.stderr)
         return 1
+    except _state.UnusableInput as error:
+        print(f"mcpinput {options.command}: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(file=sys.stderr)  # the terminal's ^C stands on the line of the prompt
         return 130
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -111,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
 
     _keys.add_commands(commands)
+    _state.add_command(commands)
     return parser
 
 

@@ -98,6 +98,7 @@ FLOORS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
             "mcpinput/_demo.py",
             "mcpinput/_keys.py",
             "mcpinput/_serving.py",
+            "mcpinput/_state.py",
             "mcpinput/_walkthrough.py",
             "mcpinput/cli.py",
         ),
