@@ -23,7 +23,7 @@ OTHER = ProtectionKey.from_id_and_bytes("k2", bytes(range(1, 33)))
 RING = ProtectionKeyring.with_active_key(KEY).build()
 BOUND = Bindings("orders", "/mcp", "2026-07-28", "tools/call", "p4rtition", "t3nant", "pr1ncipal")
 DIGEST = b"d" * 32
-NAMES = [field.name for field in dataclasses.fields(Bindings)]
+NAMES = [field.name for field in dataclasses.fields(Bindings) if field.init]
 F = ProtectionFailure
 
 
