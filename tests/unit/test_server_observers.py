@@ -12,11 +12,23 @@ from typing import Any
 
 import pytest
 
-from mcpinput import ProtectionFailure, Rejection, RequestStateProtectionError, Server, TransportFacts
+from mcpinput import (
+    ProtectionConfig,
+    ProtectionFailure,
+    ProtectionKey,
+    ProtectionKeyringSnapshot,
+    Rejection,
+    RequestContext,
+    RequestStateMode,
+    RequestStateProtectionError,
+    Server,
+    TransportFacts,
+    input_required,
+)
 from mcpinput.server.counters import CountersSnapshot
 from mcpinput.server.observers import Dropped, Observers, Outcome
 from tests.support.asgi import Client
-from tests.support.servers import Clock, Recorder, accept, price_server
+from tests.support.servers import FORM, Clock, Recorder, accept, ask_form, price_server, ring
 
 FACTS = TransportFacts(None, None, {})
 NOBODY: Any = None  # a context that no observer here looks at
@@ -203,7 +215,7 @@ def test_a_flow_and_what_was_refused_of_it_are_counted() -> None:
     assert client.call_tool("set_price", {}, id=2, state=token, answers=accept(price=1)).status == 200
     client.call_tool("set_price", {}, answers=accept(price=1))
     client.call_tool("nothing")
-    counted = server._observers.counters.snapshot()
+    counted = server.counters.snapshot()
     assert counted.outcomes == {"input_required": 2, "complete": 1}
     assert counted.state_refused == {"parameters": 1, "malformed": 1}
     assert counted.requests_refused == {"request state": 2, "operation": 1}
@@ -296,6 +308,18 @@ def test_an_observer_that_fails_hides_nothing_from_the_others(caplog: pytest.Log
     ] * 3
 
 
+def test_a_live_change_of_a_servers_ring_reaches_its_observers() -> None:
+    told: list[str] = []
+
+    class Watch:
+        def on_keyring_change(self, snapshot: ProtectionKeyringSnapshot) -> None:
+            told.append(snapshot.active_key_id)
+
+    server, _ = price_server(observer=Watch())
+    server.protection_keyring_manager.rotate_active_key(ProtectionKey.from_id_and_bytes("k2", bytes(range(1, 33))))
+    assert told == ["k2"]
+
+
 @pytest.mark.parametrize("name", ["on_keyring_change", "on_key_file_problem"])
 def test_one_of_the_newer_methods_is_enough_and_must_be_a_plain_def(name: str) -> None:
     async def coroutine(self: object, event: object) -> None: ...
@@ -303,3 +327,52 @@ def test_one_of_the_newer_methods_is_enough_and_must_be_a_plain_def(name: str) -
     Server("s", version="1", observers=[type("Plain", (), {name: lambda self, event: None})()])
     with pytest.raises(TypeError, match=rf"Waiting\.{name}"):
         Server("s", version="1", observers=[type("Waiting", (), {name: coroutine})()])
+
+
+# ---- through a whole server ----
+
+
+def test_a_token_of_a_replica_of_another_name_is_told_with_our_own(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    first, _ = price_server(name="pod-1")
+    second, _ = price_server(name="pod-2", observer=recorder)
+    token = Client(first.asgi()).call_tool("set_price", {}).result["requestState"]
+    assert Client(second.asgi()).call_tool("set_price", {}, id=2, state=token).status == 400
+    assert recorder.rejections[-1].failure is ProtectionFailure.AUDIENCE
+    assert recorder.rejections[-1].audience == "pod-2"
+    assert "this server's audience is 'pod-2'" in caplog.messages[-1]
+    assert Client(second.asgi()).call_tool("set_price", {}, id=2, state="!").status == 400
+    assert recorder.rejections[-1].audience is None
+
+
+def test_state_that_is_not_json_is_an_outcome_a_count_and_a_record(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    server = Server("s", version="1", protection=ProtectionConfig.ephemeral(), observers=[recorder])
+
+    @server.tool("t", input_requests=[FORM], request_state=RequestStateMode.FRAMEWORK_PROTECTED)
+    async def t(ctx: RequestContext) -> Any:
+        return input_required({"price": ask_form()}, framework_request_state={"secret": 1.5})
+
+    assert Client(server.asgi()).call_tool("t").error["code"] == -32603
+    assert recorder.outcomes == [Outcome("error", 200, -32603, ProtectionFailure.NOT_JSON, None, 1)]
+    assert server.counters.snapshot().seals_failed == {ProtectionFailure.NOT_JSON: 1}
+    assert server.counters.snapshot().outcomes == {"error": 1}
+    (record,) = caplog.records
+    assert fields_of(record)["operation"] == "tool 't'"
+    assert "float" in record.getMessage()
+    assert "secret" not in record.getMessage()
+
+
+def test_an_ask_over_the_last_round_is_an_outcome_with_round_and_age(caplog: pytest.LogCaptureFixture) -> None:
+    recorder, clock = Recorder(), Clock()
+    protection = ProtectionConfig(keyring=ring(), clock=clock, maximum_request_state_rounds=1)
+    server, _ = price_server(protection=protection, observer=recorder)
+    client = Client(server.asgi())
+    token = client.call_tool("set_price", {}).result["requestState"]
+    clock.now += 3
+    assert client.call_tool("set_price", {}, id=2, state=token).error["code"] == -32603
+    assert recorder.outcomes[-1] == Outcome("error", 200, -32603, ProtectionFailure.ROUND, 3000, 2)
+    assert caplog.messages == [
+        "tool 'set_price': its state could not be sealed: round (age 3000 ms, round 2); it has asked 1 times, "
+        "the maximum; see ctx.rounds_left before asking again"
+    ]

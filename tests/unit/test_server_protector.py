@@ -262,6 +262,59 @@ def test_a_token_that_is_no_printable_ascii_never_reaches_it(bench: Bench) -> No
     assert bench.vault.contexts == []
 
 
+class LyingBytes(bytes):
+    """Bytes that call themselves short."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+class LyingText(str):
+    """Text that calls itself ASCII, printable and short."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return 1
+
+    def __bool__(self) -> bool:
+        return True
+
+    def isascii(self) -> bool:
+        return True
+
+    def isprintable(self) -> bool:
+        return True
+
+
+class Hostile:
+    """An object that has no class to tell, and raises where it is asked for anything else."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("s3cret")
+
+
+def test_a_subclass_of_bytes_is_not_trusted(bench: Bench) -> None:
+    state = bench.token()
+    payload = bench.vault.kept[state][0]
+    for value in (LyingBytes(payload), LyingBytes(bytes(60_000))):
+        bench.vault.instead = give(value)
+        assert bench.refused(bench.retry(state)) is F.PROTECTOR_FAILED
+
+
+@pytest.mark.parametrize("text", ["good", "", "\n", "é", "x" * 70_000])
+def test_a_subclass_of_str_is_not_trusted(bench: Bench, text: str) -> None:
+    bench.vault.instead = give(LyingText(text))
+    assert bench.unsealed(bench.ask()) is F.PROTECTOR_FAILED
+
+
+def test_an_object_that_answers_nothing_fails_closed(bench: Bench) -> None:
+    state = bench.token()
+    bench.vault.instead = Hostile
+    assert bench.refused(bench.retry(state)) is F.PROTECTOR_FAILED
+    assert bench.unsealed(bench.ask()) is F.PROTECTOR_FAILED
+
+
 # ---- what it raises ----
 
 ERRORS: list[BaseException] = [
