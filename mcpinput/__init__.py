@@ -79,6 +79,7 @@ from mcpinput.server.admission import (
     partition_of,
 )
 from mcpinput.server.context import RequestContext
+from mcpinput.server.counters import Counters, CountersSnapshot
 from mcpinput.server.headers import Headers
 from mcpinput.server.observers import CallNext, Dropped, Interceptor, Observer, Outcome, Rejection
 from mcpinput.server.registry import (
@@ -107,6 +108,8 @@ __all__ = [
     "Cancelled",
     "CompleteResult",
     "ContentValue",
+    "Counters",
+    "CountersSnapshot",
     "Declined",
     "Dropped",
     "ElicitationAnswer",
