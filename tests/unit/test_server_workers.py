@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
+from mcpinput import ProtectionConfig, Server
 from mcpinput.server.workers import number_of_workers, warn_of_ephemeral_key
+from tests.support.servers import price_server
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,31 @@ def test_a_single_worker_is_not_warned(
 ) -> None:
     warn_of_ephemeral_key("orders", arguments=arguments, environment={})
     assert caplog.records == []
+
+
+# ---- through a server ----
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for message in caplog.messages if "ephemeral key" in message]
+
+
+def test_a_server_with_an_ephemeral_key_warns_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["uvicorn", "app:app", "--workers", "2"])
+    server = Server("orders", version="1", protection=ProtectionConfig.ephemeral())
+    assert warnings_of(caplog) == []
+    server.asgi()
+    server.asgi()
+    (warning,) = warnings_of(caplog)
+    assert "server 'orders'" in warning
+
+
+def test_a_server_with_a_ring_or_without_state_does_not_warn(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["uvicorn", "app:app", "--workers", "2"])
+    price_server()[0].asgi()
+    Server("orders", version="1").asgi()
+    assert warnings_of(caplog) == []
