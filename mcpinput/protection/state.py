@@ -385,6 +385,8 @@ def _is_protector_text(token: str) -> bool:
 
 
 def _protector_failure(error: BaseException) -> ProtectionFailure:
-    if isinstance(error, RequestStateProtectionError) and error.reason is ProtectionFailure.UNAVAILABLE:
+    # A subclass that did not call its base has no reason, and what it says must stay out of the log.
+    is_ours = isinstance(error, RequestStateProtectionError)
+    if is_ours and getattr(error, "reason", None) is ProtectionFailure.UNAVAILABLE:
         return ProtectionFailure.UNAVAILABLE
     return ProtectionFailure.PROTECTOR_FAILED

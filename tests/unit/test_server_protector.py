@@ -317,6 +317,14 @@ def test_an_object_that_answers_nothing_fails_closed(bench: Bench) -> None:
 
 # ---- what it raises ----
 
+
+class Sloppy(RequestStateProtectionError):
+    """One that forgot to call its base, and so has no reason."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
+
+
 ERRORS: list[BaseException] = [
     Exception("s3cret"),
     RuntimeError("s3cret"),
@@ -332,6 +340,7 @@ ERRORS: list[BaseException] = [
     ToolError("s3cret"),
     RequestStateProtectionError(F.EXPIRED, key_id="s3cret"),
     RequestStateProtectionError(F.TOO_LARGE),
+    Sloppy("s3cret"),
     asyncio.CancelledError("s3cret"),
     asyncio.InvalidStateError("s3cret"),
     SystemExit("s3cret"),
