@@ -167,6 +167,7 @@ class RequestStateProtectionError(InputError):
         key_id: Id of the key that the token names, where it is known.
         age_ms: Milliseconds since the flow began, where it is known.
         round: Round of the token, where it is known.
+        detail: Of what type it was that a custom protector raised or returned.
     """
 
     def __init__(
@@ -176,15 +177,19 @@ class RequestStateProtectionError(InputError):
         key_id: str | None = None,
         age_ms: int | None = None,
         round: int | None = None,
+        detail: str | None = None,
     ) -> None:
         super().__init__(f"request state: {reason}")
         self.reason: Final = reason
         self.key_id: Final = key_id
         self.age_ms: Final = age_ms
         self.round: Final = round
+        self.detail: Final = detail
 
     def __reduce__(self) -> tuple[Any, ...]:
-        make = functools.partial(type(self), key_id=self.key_id, age_ms=self.age_ms, round=self.round)
+        make = functools.partial(
+            type(self), key_id=self.key_id, age_ms=self.age_ms, round=self.round, detail=self.detail
+        )
         return make, (self.reason,)
 
 

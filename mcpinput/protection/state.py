@@ -230,8 +230,8 @@ class StateBoundary:
         if not 0 < len(token) <= self._maximum_encoded:
             raise RequestStateProtectionError(_failure_of_length(token))
         opened = await self._open_by_protector(self._protector, token, call)
-        if isinstance(opened, ProtectionFailure):
-            raise RequestStateProtectionError(opened)
+        if isinstance(opened, RequestStateProtectionError):
+            raise opened
         now = round(self._clock() * 1000)
         try:
             return open_payload(
@@ -326,8 +326,8 @@ class StateBoundary:
             self._maximum_decoded,
         )
         token = await self._seal_by_protector(self._protector, payload, call)
-        if isinstance(token, ProtectionFailure):
-            raise _not_sealed(token, previous, now)
+        if isinstance(token, RequestStateProtectionError):
+            raise _not_sealed(token.reason, previous, now, token.detail)
         if len(token) > self._maximum_encoded:
             raise _not_sealed(ProtectionFailure.TOO_LARGE, previous, now)
         return SealedState(token, _nothing)
@@ -336,9 +336,9 @@ class StateBoundary:
 
     async def _open_by_protector(
         self, protector: RequestStateProtector, token: str, call: Call
-    ) -> bytes | ProtectionFailure:
+    ) -> bytes | RequestStateProtectionError:
         if not _is_protector_text(token):
-            return ProtectionFailure.MALFORMED
+            return RequestStateProtectionError(ProtectionFailure.MALFORMED)
         try:
             opened = protector.open(token, self._context(call))
             if inspect.isawaitable(opened):
@@ -347,11 +347,11 @@ class StateBoundary:
             if ends_from_outside(error):
                 raise
             return _protector_failure(error)
-        return opened if type(opened) is bytes else ProtectionFailure.PROTECTOR_FAILED
+        return opened if type(opened) is bytes else _wrong_type(opened)
 
     async def _seal_by_protector(
         self, protector: RequestStateProtector, payload: bytes, call: Call
-    ) -> str | ProtectionFailure:
+    ) -> str | RequestStateProtectionError:
         try:
             token = protector.seal(payload, self._context(call))
             if inspect.isawaitable(token):
@@ -360,9 +360,13 @@ class StateBoundary:
             if ends_from_outside(error):
                 raise
             return _protector_failure(error)
-        if type(token) is str and _is_protector_text(token):
+        if type(token) is not str:
+            return _wrong_type(token)
+        if _is_protector_text(token):
             return token
-        return ProtectionFailure.PROTECTOR_FAILED
+        return RequestStateProtectionError(
+            ProtectionFailure.PROTECTOR_FAILED, detail="the protector returned text that is empty or no printable ASCII"
+        )
 
     def _context(self, call: Call) -> ProtectionContext:
         bindings = call.bindings if self._bind_principal else replace(call.bindings, principal=None)
@@ -373,10 +377,14 @@ def _failure_of_length(token: str) -> ProtectionFailure:
     return ProtectionFailure.TOO_LARGE if token else ProtectionFailure.MALFORMED
 
 
-def _not_sealed(failure: ProtectionFailure, previous: OpenedState | None, now: int) -> RequestStateProtectionError:
+def _not_sealed(
+    failure: ProtectionFailure, previous: OpenedState | None, now: int, detail: str | None = None
+) -> RequestStateProtectionError:
     if previous is None:
-        return RequestStateProtectionError(failure, age_ms=0, round=1)
-    return RequestStateProtectionError(failure, age_ms=now - previous.issued_ms, round=previous.round + 1)
+        return RequestStateProtectionError(failure, age_ms=0, round=1, detail=detail)
+    return RequestStateProtectionError(
+        failure, age_ms=now - previous.issued_ms, round=previous.round + 1, detail=detail
+    )
 
 
 def _is_protector_text(token: str) -> bool:
@@ -384,9 +392,17 @@ def _is_protector_text(token: str) -> bool:
     return bool(token) and token.isascii() and token.isprintable()
 
 
-def _protector_failure(error: BaseException) -> ProtectionFailure:
+def _protector_failure(error: BaseException) -> RequestStateProtectionError:
     # A subclass that did not call its base has no reason, and what it says must stay out of the log.
     is_ours = isinstance(error, RequestStateProtectionError)
     if is_ours and getattr(error, "reason", None) is ProtectionFailure.UNAVAILABLE:
-        return ProtectionFailure.UNAVAILABLE
-    return ProtectionFailure.PROTECTOR_FAILED
+        return RequestStateProtectionError(ProtectionFailure.UNAVAILABLE)
+    return RequestStateProtectionError(
+        ProtectionFailure.PROTECTOR_FAILED, detail=f"the protector raised {type(error).__name__}"
+    )
+
+
+def _wrong_type(returned: object) -> RequestStateProtectionError:
+    return RequestStateProtectionError(
+        ProtectionFailure.PROTECTOR_FAILED, detail=f"the protector returned {type(returned).__name__}"
+    )

@@ -284,6 +284,7 @@ class Dispatcher:
                 age_ms=None if failure is None else failure.age_ms,
                 round=None if failure is None else failure.round,
                 audience=self._audience if failure is not None and failure.reason is _F.AUDIENCE else None,
+                detail=None if failure is None else failure.detail,
             ),
         )
         message, data = refused.message, refused.data
@@ -655,7 +656,7 @@ class Dispatcher:
                 terms=operation.terms,
             )
         except RequestStateProtectionError as error:
-            failure, detail = error, ""
+            failure, detail = error, error.detail or ""
             if error.reason is _F.ROUND:
                 detail = f"it has asked {ctx.round} times, the maximum; see ctx.rounds_left before asking again"
         except JsonError as error:

@@ -52,6 +52,7 @@ class Rejection:
         age_ms: Milliseconds since the flow began, where known.
         round: Round of the token, where known.
         audience: This server's audience, where the token was made for another one.
+        detail: Of what type it was that a custom protector raised or returned, where that was it.
     """
 
     status: int
@@ -63,6 +64,7 @@ class Rejection:
     age_ms: int | None = None
     round: int | None = None
     audience: str | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ class Observers:
                     "mcpinput_operation": operation,
                     "mcpinput_age_ms": failure.age_ms,
                     "mcpinput_round": failure.round,
+                    "mcpinput_detail": detail or None,
                     "mcpinput_left_out": left_out,
                 },
             )
@@ -219,7 +222,7 @@ class Observers:
         left_out = self._limiter.left_out("state_refused", failure)
         if left_out is None:
             return
-        hint = ""
+        hint = f"; {rejection.detail}" if rejection.detail else ""
         if rejection.audience is not None:
             hint = (
                 f"; this server's audience is {rejection.audience!r}: all instances of a service must share one name, "
@@ -239,6 +242,7 @@ class Observers:
                 "mcpinput_round": rejection.round,
                 "mcpinput_method": rejection.method,
                 "mcpinput_audience": rejection.audience,
+                "mcpinput_detail": rejection.detail,
                 "mcpinput_left_out": left_out,
             },
         )

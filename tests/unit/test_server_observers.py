@@ -61,6 +61,7 @@ def test_a_refused_token_is_a_record_with_text_and_fields(caplog: pytest.LogCapt
         "round": 2,
         "method": "tools/call",
         "audience": None,
+        "detail": None,
         "left_out": 0,
     }
 
@@ -102,6 +103,7 @@ def test_state_that_could_not_be_sealed_is_a_record_with_text_and_fields(caplog:
         "operation": "tool 'pay'",
         "age_ms": 7,
         "round": 11,
+        "detail": "it has asked 10 times",
         "left_out": 0,
     }
     assert second.getMessage() == "tool 'pay': its state could not be sealed: not json"

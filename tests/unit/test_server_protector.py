@@ -370,6 +370,35 @@ def test_whatever_it_raises_fails_closed(
     assert bench.retry(state).status == 200
 
 
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        (throw(PermissionError("s3cret")), "the protector raised PermissionError"),
+        (give(7), "the protector returned int"),
+        (LyingText, "the protector returned LyingText"),
+    ],
+)
+def test_the_log_and_the_events_name_the_type_of_what_went_wrong(
+    bench: Bench, instead: Result, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = bench.token()
+    bench.vault.instead = instead
+    assert bench.refused(bench.retry(state)) is F.PROTECTOR_FAILED
+    assert bench.recorder.rejections[-1].detail == said
+    assert f"request state refused: protector failed (method tools/call); {said}" in caplog.messages
+    assert bench.unsealed(bench.ask()) is F.PROTECTOR_FAILED
+    assert (
+        f"tool 'set_price': its state could not be sealed: protector failed (age 0 ms, round 1); {said}"
+        in caplog.messages
+    )
+
+
+def test_the_log_says_what_is_wrong_with_text_that_is_no_token(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.vault.instead = give("s3cret\n")
+    assert bench.unsealed(bench.ask()) is F.PROTECTOR_FAILED
+    assert "the protector returned text that is empty or no printable ASCII" in caplog.text
+
+
 @pytest.mark.parametrize("kind", [Vault, AsyncVault])
 def test_an_error_that_holds_the_payload_shows_it_nowhere(kind: type[Vault], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
