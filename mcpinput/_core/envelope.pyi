@@ -66,3 +66,5 @@ def encode_payload(
 
 def decode_payload(payload: Buffer) -> Payload:
     """Raises EnvelopeError for anything but exactly one payload of version 1. What is no bytes object is copied."""
+
+__pyx_capi__: dict[str, object]  # C functions for the other units of the core

@@ -7,7 +7,7 @@ from mcpinput._core.limits import Bounds
 CLOCK_SKEW_MS: Final[int]
 """How far in the future state may have been issued, in milliseconds: the clocks of instances differ."""
 
-class Bindings(Protocol):
+class _Bindings(Protocol):
     """What :class:`Call` needs of what it is given as bindings."""
 
     def digests(self) -> bytes:
@@ -22,7 +22,7 @@ class Call:
     bindings: Final[Any]
     request_id: Final[int | str]
 
-    def __init__(self, bindings: Bindings, request_id: int | str, parameter_digest: Callable[[], bytes]) -> None:
+    def __init__(self, bindings: _Bindings, request_id: int | str, parameter_digest: Callable[[], bytes]) -> None:
         """``parameter_digest`` computes the digest of the stable parameters, 32 bytes."""
     def parameter_digest(self) -> bytes:
         """Digest of the stable parameters, 32 bytes. Raises what computing it raises."""

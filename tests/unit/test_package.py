@@ -17,7 +17,7 @@ import pytest
 import mcpinput
 
 PACKAGE: Final = Path(mcpinput.__file__).parent
-CORE: Final = ("canonical", "digest", "dump", "envelope", "limits", "parse")
+CORE: Final = ("canonical", "digest", "dump", "envelope", "limits", "parse", "state")
 
 
 def python(code: str) -> str:

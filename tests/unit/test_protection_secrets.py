@@ -411,7 +411,7 @@ def test_the_library_itself_failing_logs_no_secret(caplog, monkeypatch):
     def fails(*args, **options):
         raise AssertionError("a fault")
 
-    for where in ("protector.encode_token", "protector.decode_token", "xaes.AESGCM", "state.decode_payload"):
+    for where in ("protector.encode_token", "protector.decode_token", "xaes.AESGCM", "state.open_payload"):
         with monkeypatch.context() as patch:
             patch.setattr(f"mcpinput.protection.{where}", fails)
             asked = client.call_tool("set_price", {})
