@@ -128,7 +128,8 @@ def _patiently(work: Callable[[], _T]) -> _T:
         try:
             return work()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+            code = getattr(error, "sqlite_errorcode", 0)  # the module's own errors have none
+            if code & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
@@ -412,8 +413,9 @@ def _set_answers(pairs: list[tuple[asyncio.Future[Any], object]]) -> None:
 class SqliteStore:
     """A record store in one file on a local disk, for the processes of one machine.
 
-    The file is made with mode 0600 where there is none, and is the store's own; ``-wal`` and ``-shm`` beside it belong
-    to it. A copy for backup is made by SQLite's own means, never while the server runs by copying files.
+    The file is made with mode 0600 where there is none, and is the store's own; ``-wal``, ``-shm`` and ``-turnstile``
+    beside it belong to it. While a server runs, copies are made by SQLite's own means and not by copying files, and
+    none of the files is removed or replaced. After a fork, parent and child both go on with the store.
 
     Args:
         path: The file. Its folder exists.

@@ -773,6 +773,20 @@ def test_closing_finishes_what_was_asked_for(path, clock):
     assert None not in asyncio.run(run())
 
 
+def test_a_fork_that_nobody_announced_ends_the_store_in_the_child(path, clock):
+    """As by a program in C that forks by itself: the child has its parent's locks in memory, and not in fact."""
+    store = SqliteStore(path, clock=clock)
+    fresh = SqliteStore(path, clock=clock)
+    insert(store)
+    for one in (store, fresh):
+        one._after_fork_in_child()
+    with pytest.raises(StoreUnavailableError, match="forked while the file was in use: make the store in the child"):
+        insert(store, "b")
+    assert insert(fresh, "b")
+    for one in (store, fresh):
+        one.close()
+
+
 def threads():
     return [thread for thread in threading.enumerate() if thread.name == "mcpinput-sqlite-store"]
 
