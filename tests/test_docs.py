@@ -7,7 +7,9 @@ import base64
 import json
 import re
 import shlex
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -19,17 +21,20 @@ from mcpinput import (
     InputRequest,
     InputRequiredResult,
     JsonWriteError,
+    KeyFileError,
     ProtectionKey,
     ProtectionKeyring,
     RequestContext,
     RequestStateMode,
     Server,
+    _keys,
     input_required,
 )
 from mcpinput._core import envelope
 from mcpinput._demo import demo_server
 from mcpinput.json import canonical_bytes, canonical_raw, parameter_digest, parse
 from mcpinput.protection.context import Bindings
+from mcpinput.protection.keyfile import content_of
 from mcpinput.protection.protector import open_token
 from tests.services.conftest import served
 from tests.services.wire import post
@@ -281,6 +286,15 @@ class Kms:
         return data[32:]
 
 
+def test_key_file_of_the_guide(guide: dict[str, Any], tmp_path: Path) -> None:
+    path = str(tmp_path / "keys.json")
+    with pytest.raises(KeyFileError, match="No such file"):
+        Server("orders", version="1.0.0", protection=guide["from_file"](path), admission=ANONYMOUS)
+    _, fingerprint = _keys.new(path, time.time())
+    server = Server("orders", version="1.0.0", protection=guide["from_file"](path), admission=ANONYMOUS)
+    assert fingerprint.endswith(server.protection_keyring_manager.snapshot().fingerprint.value)
+
+
 def test_protector_of_the_guide(guide: dict[str, Any]) -> None:
     kms = Kms()
     server = Server("orders", version="1.0.0", protection=guide["kms_protection"](kms), admission=ANONYMOUS)
@@ -410,3 +424,13 @@ def test_fingerprint() -> None:
     (block,) = blocks(section("Fingerprint"), "text")
     ring = ProtectionKeyring.with_active_key(ProtectionKey.from_id_and_bytes("a", KEY)).build()
     assert ring.fingerprint.value == block.strip()
+
+
+def test_key_file() -> None:
+    (file,) = blocks(section("Key files"), "json")
+    (fingerprints,) = blocks(section("Key files"), "text")
+    start = datetime(2026, 12, 1, 8, 20, tzinfo=UTC).timestamp()
+    content = content_of(file.encode(), start)
+    sealing = [content.sealing_at(now) for now in (start - 0.001, start)]
+    assert [entry.key.id for entry in sealing] == ["2026-11", "2026-12"]
+    assert [content.ring(entry).fingerprint.value for entry in sealing] == fingerprints.split()
