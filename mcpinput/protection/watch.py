@@ -10,7 +10,8 @@ Rules
   middle of a step has the old one or the new.
 - A clock that is set back makes nothing wait for longer than it would have waited from then on, and takes no key back
   that has begun to seal.
-- The thread knows the watcher weakly, and ends with it. Each process starts its own.
+- The thread knows the watcher weakly, and ends with it. Each process starts its own, and waits for its first step,
+  though not for long, where the file was last read too long ago: nobody may have asked for the ring for days.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, final
@@ -41,6 +43,9 @@ logger = logging.getLogger("mcpinput")
 
 GRACE_SECONDS: Final = 60.0
 """What is added to the lifetime of state before a key is let go: the clocks of instances differ."""
+
+_FIRST_STEP_SECONDS: Final = 0.25
+"""How long the first request of a process may be held up by a disk that does not answer."""
 
 _forks = 0
 _starting = threading.Lock()
@@ -111,6 +116,7 @@ class KeyFileWatcher(Secret):
         "_poll_interval",
         "_polling",
         "_read",
+        "_read_at",
         "_reported",
         "_retention",
         "_seen",
@@ -144,6 +150,7 @@ class KeyFileWatcher(Secret):
         self._stopped = False
         self._ended = threading.Event()
         self._polling = threading.Lock()
+        self._read_at: Final = time.monotonic()
         now = clock()
         content = read(now, None)
         # As if every key had been there before: a restart changes nothing where the file has the times.
@@ -173,9 +180,12 @@ class KeyFileWatcher(Secret):
             # The parent's may be held, or waited for, by threads that are not here.
             self._ended = threading.Event()
             self._polling = threading.Lock()
-            arguments = (weakref.ref(self), self._ended, self._poll_interval)
+            stepped = threading.Event()
+            arguments = (weakref.ref(self), self._ended, stepped, self._poll_interval)
             with contextlib.suppress(RuntimeError):  # no thread is to be had for now; the next request tries again
                 threading.Thread(target=_follow, args=arguments, name="mcpinput-keys", daemon=True).start()
+                if time.monotonic() - self._read_at > self._poll_interval:
+                    stepped.wait(_FIRST_STEP_SECONDS)
                 self._started = _forks
         if self._started != _forks:
             self._report("it is not followed for now: no thread can be started")
@@ -300,12 +310,15 @@ class KeyFileWatcher(Secret):
         return f"<KeyFileWatcher {self._name} (redacted)>"
 
 
-def _follow(reference: weakref.ref[KeyFileWatcher], ended: threading.Event, interval: float) -> None:
+def _follow(
+    reference: weakref.ref[KeyFileWatcher], ended: threading.Event, stepped: threading.Event, interval: float
+) -> None:
     while True:
         watcher = reference()
         if watcher is None:
             return
         watcher.poll_once()
+        stepped.set()
         del watcher  # so that nothing but its users keeps it
         if ended.wait(interval):
             return

@@ -612,6 +612,36 @@ def test_the_thread_follows_renames_and_writes_in_place(path: Path) -> None:
     watcher.stop()
 
 
+def test_a_process_that_was_idle_has_the_ring_of_now(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_FIRST_STEP_SECONDS", SECONDS)
+    watcher = started(path)
+    time.sleep(0.02)
+    put(path, document("k2", "k2", entry("k1", revoked=True)))
+    watcher.ensure()
+    assert [key.id for key in watcher.manager.keyring.keys] == ["k2"]
+    watcher.stop()
+
+
+def test_a_disk_that_does_not_answer_holds_no_request_up(path: Path) -> None:
+    watcher = started(path)
+    time.sleep(0.02)
+    answered = threading.Event()
+    read = watcher._read
+
+    def hang(*arguments: Any) -> Any:
+        answered.wait()
+        return read(*arguments)
+
+    object.__setattr__(watcher, "_read", hang)
+    put(path, document("k1", "k1", "k2"))
+    for _ in range(100):
+        watcher.ensure()
+    assert watcher.manager.keyring.verification_key_ids == ()
+    answered.set()
+    wait_until(lambda: watcher.manager.keyring.verification_key_ids == ("k2",))
+    watcher.stop()
+
+
 def test_one_thread_however_often_it_is_asked_for(path: Path) -> None:
     watcher = started(path)
     together = threading.Barrier(8)
