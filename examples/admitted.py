@@ -1,7 +1,6 @@
 """A server that knows its callers, and whose state survives a restart, opens on every instance, and outlives its keys.
 
-    python -c 'import json, secrets
-    print(json.dumps({"active": "k1", "keys": {"k1": secrets.token_hex(32)}}))' > keys.json && chmod 600 keys.json
+    mcpinput keys new keys.json
     export CATALOG_KEYS=$PWD/keys.json
     export CATALOG_TOKENS='{"alice": "a long random token", "bob": "another"}'
     python examples/admitted.py --port 8000
@@ -9,18 +8,14 @@
 Who calls with ``Authorization: Bearer`` and a token of the list is let in. State is bound to the caller: what Alice was
 asked, Bob cannot answer. A real service would check tokens of its identity provider instead of a list.
 
-The file of keys is read again on SIGHUP, and the ring as it then is goes to stdout. To replace a key: add the new one
-on every instance; when all print the same fingerprint, make it the active one everywhere; wait 16 minutes (the lifetime
-of state, and one for clocks that differ); take the old one out.
+The server follows the file of keys. To replace a key, run ``mcpinput keys rotate keys.json`` three times: it says what
+it has done, and from when on the next run is right. Bring the file to every instance after each.
 """
 
 import hashlib
 import json
 import os
-import signal
 import sys
-import threading
-from pathlib import Path
 
 from mcpinput import (
     Absent,
@@ -33,10 +28,8 @@ from mcpinput import (
     InputRequest,
     InputRequestDeclaration,
     InputRequiredResult,
+    KeyFile,
     ProtectionConfig,
-    ProtectionKey,
-    ProtectionKeyring,
-    ProtectionKeyringManager,
     Refusal,
     RequestContext,
     RequestStateMode,
@@ -53,7 +46,7 @@ form = InputRequestDeclaration.from_elicitation_form(Requirement.REQUIRED)
 
 def build_server() -> Server:
     """The server, with the keys and the tokens that the environment names."""
-    path = Path(setting("CATALOG_KEYS", "the path of a file of keys"))
+    keys = KeyFile(setting("CATALOG_KEYS", "the path of a file of keys"))
     tokens = json.loads(setting("CATALOG_TOKENS", "a JSON object from caller to token"))
     callers = {digest(token): name for name, token in tokens.items()}
 
@@ -72,12 +65,11 @@ def build_server() -> Server:
     server = Server(
         "admitted-catalog",
         version="1.0.0",
-        protection=ProtectionConfig(keyring=read_ring(path)),
+        protection=ProtectionConfig(key_file=keys),
         authenticate=authenticate,
         admission=admission,
     )
     server.tool("catalog.clear", input_requests=[form], request_state=RequestStateMode.FRAMEWORK_PROTECTED)(clear)
-    follow(path, server.protection_keyring_manager)
     return server
 
 
@@ -99,50 +91,6 @@ async def clear(ctx: RequestContext) -> str | InputRequiredResult:
             return "Nothing was removed."
         case Absent():
             return input_required({"sure": question}, framework_request_state="asked")
-
-
-# ---- keys ----
-
-
-def read_ring(path: Path) -> ProtectionKeyring:
-    """The ring that a file describes: ``{"active": "k2", "keys": {"k1": "<64 hex digits>", "k2": "..."}}``."""
-    content = json.loads(path.read_text())
-    keys = {key_id: bytes.fromhex(text) for key_id, text in content["keys"].items()}
-    active = content["active"]
-    builder = ProtectionKeyring.with_active_key(ProtectionKey.from_id_and_bytes(active, keys.pop(active)))
-    for key_id, key in keys.items():
-        builder.verification_key(ProtectionKey.from_id_and_bytes(key_id, key))
-    return builder.build()
-
-
-def follow(path: Path, manager: ProtectionKeyringManager) -> None:
-    """Makes the manager's ring that of the file, whenever SIGHUP comes."""
-
-    def reload() -> None:
-        try:
-            rotate(manager, read_ring(path))
-        except Exception as error:  # whatever the file holds, the ring that there is stays
-            print(f"keys: {type(error).__name__}: {error}", flush=True)
-        snapshot = manager.snapshot()
-        others = ", ".join(snapshot.verification_key_ids) or "none"
-        print(f"keys: {snapshot.active_key_id} seals, others: {others}; {snapshot.fingerprint.value}", flush=True)
-
-    # In a thread: a signal may interrupt the very lines that hold the manager's lock.
-    signal.signal(signal.SIGHUP, lambda number, frame: threading.Thread(target=reload).start())
-
-
-def rotate(manager: ProtectionKeyringManager, wanted: ProtectionKeyring) -> None:
-    """Stages what is new, activates what is to seal, and removes what is no longer there."""
-    ids = {wanted.active_key_id, *wanted.verification_key_ids}
-    for key_id in ids:
-        key = wanted.find(key_id)
-        assert key is not None
-        manager.stage_verification_key(key)  # does nothing where it is in the ring already
-    if manager.keyring.active_key_id != wanted.active_key_id:
-        manager.activate_staged_key(wanted.active_key_id)
-    for key_id in manager.keyring.verification_key_ids:
-        if key_id not in ids:
-            manager.remove_verification_key(key_id)
 
 
 def setting(name: str, what: str) -> str:

@@ -7,19 +7,21 @@ import base64
 import importlib.util
 import json
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.services.conftest import Process, ended, url_of
+from tests.services.conftest import SECONDS, Process, ended, url_of
 from tests.services.wire import Reply, call
 from tests.support.asgi import Client, Response
+from tests.support.keyfiles import assert_shows_no_key, document, entry, put
+from tests.support.keyfiles import text_of as key_text
 
 Run = Callable[..., Process]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-KEYS = {"k1": "5a" * 32, "k2": "a5" * 32}
 
 
 def text_of(reply: Reply) -> str:
@@ -115,8 +117,8 @@ class Keys:
         self.write("k1", "k1")
         self.env = {"CATALOG_KEYS": str(path), "CATALOG_TOKENS": json.dumps({"alice": "token-a", "bob": "token-b"})}
 
-    def write(self, active: str, *ids: str) -> None:
-        self.path.write_text(json.dumps({"active": active, "keys": {key_id: KEYS[key_id] for key_id in ids}}))
+    def write(self, active: str, *keys: str | dict[str, Any], **members: Any) -> None:
+        put(self.path, document(active, *keys, **members))
 
 
 @pytest.fixture
@@ -130,9 +132,17 @@ def clear(url: str, token: str, state: str | None = None, answers: bytes | None 
     )
 
 
-def reloaded(process: Process) -> str:
-    process.signal(signal.SIGHUP)
-    return process.wait_for("\n")
+def key_of(state: str) -> str:
+    """The id of the key that sealed a state."""
+    header = base64.urlsafe_b64decode(state[:80])
+    return header[2 : 2 + header[1]].decode()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_admitted_lets_in_whom_it_knows(run: Run, keys: Keys) -> None:
@@ -153,34 +163,46 @@ def test_admitted_lets_in_whom_it_knows(run: Run, keys: Keys) -> None:
     assert err.startswith("request state refused: authorization partition (key k1, ")
 
 
-def test_admitted_takes_new_keys_while_it_runs(run: Run, keys: Keys) -> None:
-    first, second = (run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env) for _ in range(2))
-    one, two = url_of(first), url_of(second)
-    state = clear(one, "token-a").result["requestState"]
+def test_admitted_follows_its_keys_while_it_runs(run: Run, keys: Keys) -> None:
+    def start() -> str:
+        return url_of(run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env))
 
-    keys.write("k1", "k1", "k2")
-    staged = reloaded(first)
-    assert staged.startswith("keys: k1 seals, others: k2; ")
-    assert reloaded(second) == staged
-    keys.write("k2", "k1", "k2")
-    assert reloaded(first).startswith("keys: k2 seals, others: k1; ")
-    assert text_of(clear(one, "token-a", state, SURE)) == "All items of alice are removed."
-    newer = clear(one, "token-a").result["requestState"]
-    assert text_of(clear(two, "token-a", newer, SURE)) == "All items of alice are removed."
-    keys.write("k2", "k2")
-    assert reloaded(first).startswith("keys: k2 seals, others: none; ")
-    assert clear(one, "token-a", state, SURE).status == 400
-    assert text_of(clear(one, "token-a", newer, SURE)) == "All items of alice are removed."
+    def sure(url: str, state: str) -> int:
+        return clear(url, "token-a", state, SURE).status
+
+    one = start()
+    state = clear(one, "token-a").result["requestState"]
+    assert key_of(state) == "k1"
+
+    # The first instance waits for two minutes: it has met the new key just now. One that starts goes by the file.
+    keys.write("k2", "k1", entry("k2", not_before="2026-01-01T00:00:00Z"), previous="k1")
+    two = start()
+    newer = clear(two, "token-a").result["requestState"]
+    assert key_of(newer) == "k2"
+    wait_until(lambda: sure(one, newer) == 200)
+    assert key_of(clear(one, "token-a").result["requestState"]) == "k1"
+    assert sure(two, state) == 200
+
+    keys.write("k2", entry("k1", revoked=True), entry("k2", not_before="2026-01-01T00:00:00Z"))
+    for url in (one, two):
+        wait_until(lambda: sure(url, state) == 400)  # noqa: B023 - called at once
+        assert sure(url, newer) == 200
+        assert key_of(clear(url, "token-a").result["requestState"]) == "k2"
 
 
 def test_admitted_keeps_its_keys_where_the_file_is_wrong(run: Run, keys: Keys) -> None:
     process = run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env)
     url = url_of(process)
     state = clear(url, "token-a").result["requestState"]
-    keys.path.write_text('{"active": "k2", "keys": {"k1": "' + KEYS["k1"])
-    assert reloaded(process).startswith("keys: JSONDecodeError: ")
-    assert process.wait_for("\n").startswith("keys: k1 seals, others: none; ")
-    assert text_of(clear(url, "token-a", state, SURE)) == "All items of alice are removed."
+    put(keys.path, b'{"version": 1, "active": "k2", "keys": [{"id": "k2", "key": "' + key_text("k2").encode())
+    end = time.monotonic() + 2.5  # it reads every second
+    while time.monotonic() < end:
+        assert text_of(clear(url, "token-a", state, SURE)) == "All items of alice are removed."
+    process.signal(signal.SIGTERM)
+    code, out, err = process.end()
+    assert (code, out, err.count("\n")) == (0, "", 1)
+    assert err.startswith(f"key file {str(keys.path)!r}: is no JSON text: ")
+    assert_shows_no_key(err)
 
 
 @pytest.mark.parametrize("name", ["CATALOG_KEYS", "CATALOG_TOKENS"])
@@ -196,7 +218,7 @@ def test_admitted_tells_of_a_missing_file_in_one_line(run: Run, keys: Keys) -> N
     keys.path.unlink()
     code, out, err = run(str(EXAMPLES / "admitted.py"), "--port", "0", **keys.env).end()
     assert (code, out) == (2, "")
-    assert err.startswith("mcpinput serve: calling __main__:build_server failed: FileNotFoundError: ")
+    assert err.startswith("mcpinput serve: calling __main__:build_server failed: KeyFileError: key file ")
     assert err.count("\n") == 1
 
 
