@@ -148,11 +148,11 @@ def check(path: str, now: float) -> list[str]:
     sealing = content.sealing_at(now)
     lines = [f"{entry.key.id}: {_role(entry, content, sealing)}" for entry in content.entries]
     lines.append(f"fingerprint {_fingerprint_text(content.ring(sealing).fingerprint)}")
-    if content.active.not_before is None and content.sealing(False) is not content.active:
-        other = content.sealing(False).key.id
+    at_start = content.sealing(False, now)
+    if content.active.not_before is None and at_start is not content.active:
         lines.append(
-            f"note: {content.active.key.id} has no not_before, so {other} seals for the activation delay of every "
-            "server that starts"
+            f"note: {content.active.key.id} has no not_before, so {at_start.key.id} seals for the activation delay of "
+            "every server that starts"
         )
     if content.is_exposed:
         lines.append("note: others than its owner and group may read the file; let the secret's defaultMode be 0400")

@@ -186,23 +186,21 @@ class KeyFileContent(Secret):
         """The entry of an id."""
         return next((entry for entry in self.entries if entry.key.id == key_id), None)
 
-    def sealing(self, active_may_seal: bool) -> KeyEntry:
-        """The key that seals, given whether the active one may."""
+    def sealing(self, active_may_seal: bool, now: float) -> KeyEntry:
+        """The key that seals, given whether the active one may; for lack of another, that one may once it is due."""
         active = self.active
         if active_may_seal:
             return active
         if self.previous is not None:
             return self.previous
         others = [entry for entry in self.usable if entry is not active]
-        if active.not_before is None:
-            # A key that was made after the active one was staged by hand: it must not seal, least of all before it.
-            others = [entry for entry in others if not _is_younger(entry, active)]
-        return others[0] if others else active
+        # A key that was made after the active one is new: it must not seal, least of all before it.
+        former = [entry for entry in others if not _is_younger(entry, active)]
+        return (former or ([] if _is_due(active, now) else others) or [active])[0]
 
     def sealing_at(self, now: float) -> KeyEntry:
         """The key that seals by the times of the file alone."""
-        not_before = self.active.not_before
-        return self.sealing(not_before is None or not_before.timestamp() <= now)
+        return self.sealing(_is_due(self.active, now), now)
 
     def ring(self, sealing: KeyEntry, gone: Iterable[ProtectionKey] = ()) -> ProtectionKeyring:
         """The ring in which one of the keys seals.
@@ -221,6 +219,10 @@ class KeyFileContent(Secret):
 
     def __repr__(self) -> str:
         return f"<KeyFileContent active: {self.active.key.id!r} (redacted)>"
+
+
+def _is_due(entry: KeyEntry, now: float) -> bool:
+    return entry.not_before is None or entry.not_before.timestamp() <= now
 
 
 def _is_younger(entry: KeyEntry, other: KeyEntry) -> bool:
@@ -311,7 +313,7 @@ def content_of(data: bytes, now: float, *, is_exposed: bool = False) -> KeyFileC
     content = KeyFileContent(
         tuple(entries), active, previous, digest=hashlib.sha256(data).digest(), is_exposed=is_exposed
     )
-    if len(content.usable) == 1 and active.not_before is not None and active.not_before.timestamp() > now:
+    if len(content.usable) == 1 and not _is_due(active, now):
         raise Refused(
             f"keys[{entries.index(active)}].not_before is in the future, and no other key could seal until then"
         )

@@ -58,7 +58,8 @@ def _after_fork() -> None:
     _starting = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,8 @@ class KeyFileWatcher(Secret):
         active = seen[active_id]
         if active.active is None:
             active = replace(active, active=now)
-        sealing = content.sealing(len(seen) == 1 or active.has_sealed or now >= self._earliest(active))
+        may_seal = len(seen) == 1 or active.has_sealed or now >= self._earliest(active)
+        sealing = content.sealing(may_seal, now)
         seen[active_id] = replace(active, has_sealed=sealing is content.active)
         return seen, sealing
 

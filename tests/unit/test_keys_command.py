@@ -441,6 +441,7 @@ def rotate_in_a_process_that_is_killed(path: Path, calls: int) -> int:
         os._exit(status)
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # where another test has left a thread
 def test_a_rotation_that_is_killed_leaves_the_old_file_or_the_new_one(path: Path) -> None:
     ends = set()
     beside = path.with_name(".keys.json.new")

@@ -257,7 +257,15 @@ def test_what_is_said_of_a_damaged_file_shows_no_key() -> None:
         (document("k1", entry("k1", created=PAST), entry("k2", created=FUTURE), previous="k2"), False, "k2"),
         (document("k1", entry("k1", created=FUTURE), entry("k2", created=PAST)), False, "k2"),
         (document("k1", entry("k1", created=PAST), entry("k2", created=PAST)), False, "k2"),
+        # Nor beside one whose time came long ago, but which this process does not know yet.
+        (document("k1", entry("k1", created=PAST, not_before=PAST), entry("k2", created=FUTURE)), False, "k1"),
+        (document("k1", entry("k1", created=PAST, not_before=PAST), entry("k2", created=FUTURE), "k0"), False, "k0"),
         # An active key whose time has not come never seals.
+        (
+            document("k1", entry("k1", created=PAST, not_before=FUTURE), entry("k2", created=FUTURE), "k0"),
+            False,
+            "k0",
+        ),
         (
             document("k1", entry("k1", created=PAST, not_before=FUTURE), entry("k2", created=FUTURE)),
             False,
@@ -266,7 +274,7 @@ def test_what_is_said_of_a_damaged_file_shows_no_key() -> None:
     ],
 )
 def test_which_key_seals(content: dict[str, Any], may: bool, sealing: str) -> None:
-    assert read(content).sealing(may).key.id == sealing
+    assert read(content).sealing(may, NOW).key.id == sealing
 
 
 def test_which_key_seals_by_the_times_of_the_file() -> None:
@@ -279,7 +287,7 @@ def test_which_key_seals_by_the_times_of_the_file() -> None:
 def test_the_ring_has_all_keys_that_open() -> None:
     content = read(document("k2", "k1", "k2", entry("k0", revoked=True)))
     gone = content.active.key.from_id_and_bytes("k3", bytes_of("k3"))
-    ring = content.ring(content.sealing(False), [gone])
+    ring = content.ring(content.sealing(False, NOW), [gone])
     assert (ring.active_key_id, ring.verification_key_ids) == ("k1", ("k2", "k3"))
 
 

@@ -200,6 +200,17 @@ def test_times_pass_without_a_file_that_can_be_read(follow: Follow) -> None:
     assert following.poll(300) == "k2 k1"
 
 
+def test_a_process_that_was_idle_seals_under_no_key_that_is_new(follow: Follow) -> None:
+    following = follow(document("k1", "k1"))
+    content = document(
+        "k2",
+        entry("k2", created=at(1000), not_before=at(2000)),
+        entry("k3", created=at(9000)),
+        entry("k0", revoked=True),
+    )
+    assert following.poll(9001, content) == "k2 k1 k3"
+
+
 # ---- revoked ----
 
 
