@@ -13,7 +13,7 @@ PERF: one call for each step. In Python the same steps took twice as long as the
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from mcpinput._core.canonical cimport ANYWHERE, canonical_tree
 from mcpinput._core.envelope cimport (
@@ -244,25 +244,16 @@ cdef object failure_of(Payload payload, Call call, bytes bound, int64_t now, Ter
     return None
 
 
-cdef int64_t nearest_int64(object number) except? -1:
-    # A clock that is out of range is after, or before, whatever a payload can hold.
-    try:
-        return number
-    except OverflowError:
-        return INT64_MAX if number > 0 else INT64_MIN
-
-
 def open_payload(
     bytes data not None,
     key_id,
     Call call not None,
     bint bind_principal,
-    now_ms,
+    int64_t now_ms,
     Terms terms not None,
     limits,
     Py_ssize_t maximum_size,
 ):
-    cdef int64_t now = nearest_int64(now_ms)
     cdef Bounds read_limits = bounds(limits)
     cdef OpenedState opened = OpenedState.__new__(OpenedState)
     cdef Payload payload = None
@@ -276,18 +267,18 @@ def open_payload(
             pass  # raised below, outside: nothing is chained to it
     if payload is None:
         raise RequestStateProtectionError(failure, key_id=key_id)
-    failure = failure_of(payload, call, call.bound(bind_principal), now, terms)
+    failure = failure_of(payload, call, call.bound(bind_principal), now_ms, terms)
     if failure is None and payload.flags & FLAG_STATE:
         try:
             opened.state = read(payload.state, read_limits, MI_WRITING)
         except JsonError:
             failure = ProtectionFailure.MALFORMED
     if failure is not None:
-        age_ms = now_ms - <object>payload.issued_ms
+        age_ms = <object>now_ms - <object>payload.issued_ms
         raise RequestStateProtectionError(failure, key_id=key_id, age_ms=age_ms, round=payload.round)
     opened.payload = payload
     opened.key_id = key_id
-    opened.opened_ms = now
+    opened.opened_ms = now_ms
     return opened
 
 
@@ -302,7 +293,7 @@ def next_payload(
     asked not None,
     bint has_state,
     state,
-    now_ms,
+    int64_t now_ms,
     Terms terms not None,
     limits,
     Py_ssize_t maximum_size,
@@ -310,8 +301,7 @@ def next_payload(
     cdef Bounds write_limits = bounds(limits)
     cdef int flags = FLAG_REPLAYED if terms.replayed else 0
     cdef int round = 1
-    cdef int64_t now = nearest_int64(now_ms)
-    cdef int64_t issued = now
+    cdef int64_t issued = now_ms
     cdef int64_t expires
     cdef bytes state_bytes = b""
     cdef bytes payload = None
@@ -320,9 +310,9 @@ def next_payload(
     cdef object failure = None
     if previous is None:
         require_length(flow_id, SHORT, "flow_id")
-        if now != now_ms or now > INT64_MAX - terms.lifetime_ms:
+        if now_ms > INT64_MAX - terms.lifetime_ms:
             raise EnvelopeError("issued_ms and expires_ms must fit 64 bits")
-        expires = now + terms.lifetime_ms
+        expires = now_ms + terms.lifetime_ms
     else:
         round = previous.payload.round + 1
         issued = previous.payload.issued_ms
@@ -330,7 +320,7 @@ def next_payload(
         flow_id = previous.payload.data[FLOW_ID_AT:BINDINGS_AT]
     if round > terms.rounds:
         failure = ProtectionFailure.ROUND
-    elif now >= expires:
+    elif now_ms >= expires:
         failure = ProtectionFailure.EXPIRED
     elif len(asked) > MAXIMUM_ASKED:
         failure = ProtectionFailure.TOO_LARGE
@@ -362,5 +352,5 @@ def next_payload(
             if PyBytes_GET_SIZE(payload) > maximum_size:
                 failure = ProtectionFailure.TOO_LARGE
     if failure is not None:
-        raise RequestStateProtectionError(failure, age_ms=now_ms - <object>issued, round=round)
+        raise RequestStateProtectionError(failure, age_ms=<object>now_ms - <object>issued, round=round)
     return payload

@@ -93,7 +93,8 @@ def open_payload(
     state.
 
     Where ``bind_principal`` is false, a payload has no principal. ``limits`` bound the state. Raises
-    RequestStateProtectionError with the first thing that does not hold.
+    RequestStateProtectionError with the first thing that does not hold, OverflowError where the time does not fit 64
+    bits.
     """
 
 def next_payload(
@@ -112,5 +113,6 @@ def next_payload(
     """The payload of an ask: the next round of the flow of ``previous``, or the first one of ``flow_id``.
 
     Raises RequestStateProtectionError (ROUND, EXPIRED, TOO_LARGE), JsonError where state or parameters have no
-    canonical form, EnvelopeError where a time does not fit 64 bits or a key has a lone surrogate.
+    canonical form, EnvelopeError or OverflowError where a time does not fit 64 bits, EnvelopeError where a key has a
+    lone surrogate.
     """

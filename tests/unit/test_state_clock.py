@@ -277,6 +277,11 @@ BROKEN: dict[str, Callable[[], Any]] = {
     "complex": lambda: 1j,
     "a time": lambda: datetime.datetime.now(datetime.UTC),
     "raises": failing,
+    "beyond 64 bits": lambda: 2.0**63,
+    "far beyond": lambda: 1e300,
+    "far before": lambda: -1e18,
+    "just beyond": lambda: Fraction(INT64_MAX + 1, 1000),
+    "just before": lambda: Fraction(INT64_MIN - 1, 1000),
 }
 each_broken = pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 
@@ -345,19 +350,30 @@ def test_a_broken_clock_changes_nothing_for_what_needs_no_time(broken: Callable[
     assert server.protection_keyring_manager.snapshot().active_key_id == "k1"
 
 
-@pytest.mark.parametrize("seconds", [2.0**63, 1e18, 1e300, -1e18, -1e300])
-def test_a_clock_beyond_what_a_token_can_hold_opens_and_seals_nothing(seconds: float) -> None:
+EDGES_MS = [INT64_MAX - ms for ms in (0, 1, 59_999, 60_000, 60_001, LIFETIME_MS - 1, LIFETIME_MS, LIFETIME_MS + 1)]
+EDGES_MS += [INT64_MIN, INT64_MIN + 1, INT64_MIN + 60_000, INT64_MIN + LIFETIME_MS, -1, 0, 1]
+
+
+@pytest.mark.parametrize("at_ms", EDGES_MS)
+def test_at_the_ends_of_what_a_token_can_hold_nothing_wraps_around(at_ms: int) -> None:
     clock = Replaceable()
     server, entered, client = with_clock(clock)
     token = client.call_tool("set_price", {}).result["requestState"]
     entered.clear()
-    clock.read = lambda: seconds
+    clock.read = lambda: Fraction(at_ms, 1000)
     refused = client.call_tool("set_price", {}, id=2, state=token, answers=accept(price=1))
     assert (refused.status, refused.body) == (400, FROZEN)
     assert entered == []
-    unsealed = client.call_tool("set_price", {})
-    assert unsealed.status == 200
-    assert unsealed.error in (INTERNAL, UNSEALED)
+    asked = client.call_tool("set_price", {})
+    if at_ms > INT64_MAX - LIFETIME_MS:  # its expiry would not fit
+        assert asked.status == 200
+        assert asked.error in (INTERNAL, UNSEALED)
+    else:
+        sealed = asked.result["requestState"]
+        clock.read = lambda: Fraction(at_ms + LIFETIME_MS - 1, 1000)
+        assert client.call_tool("set_price", {}, id=2, state=sealed, answers=accept(price=1)).status == 200
+        clock.read = lambda: Fraction(at_ms + LIFETIME_MS, 1000)
+        assert client.call_tool("set_price", {}, id=2, state=sealed, answers=accept(price=1)).body == FROZEN
     assert server.protection_keyring_manager.snapshot().sealing_reservations == {"k1": 0}
 
 
