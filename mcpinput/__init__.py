@@ -26,6 +26,7 @@ from mcpinput.errors import (
     ProtectionFailure,
     ProtectionKeyInUseError,
     RequestStateProtectionError,
+    StoreUnavailableError,
     ToolError,
 )
 from mcpinput.json import JsonValue, Limits
@@ -39,6 +40,7 @@ from mcpinput.protection import (
     ProtectionKeyringManager,
     ProtectionKeyringSnapshot,
     RequestStateProtector,
+    SealedSize,
 )
 from mcpinput.requests import (
     InputRequest,
@@ -90,6 +92,7 @@ from mcpinput.server.registry import (
     ToolRegistration,
 )
 from mcpinput.server.server import Server
+from mcpinput.stores import MemoryStore, Record, RecordStore, SqliteStore
 
 __version__ = "0.1.0"
 
@@ -136,6 +139,7 @@ __all__ = [
     "KeyFileError",
     "Limits",
     "McpError",
+    "MemoryStore",
     "Observer",
     "Outcome",
     "PromptArgument",
@@ -150,6 +154,8 @@ __all__ = [
     "ProtectionKeyringFingerprint",
     "ProtectionKeyringManager",
     "ProtectionKeyringSnapshot",
+    "Record",
+    "RecordStore",
     "Refusal",
     "Rejection",
     "RequestContext",
@@ -163,7 +169,10 @@ __all__ = [
     "RootsAnswer",
     "Sampled",
     "SamplingAnswer",
+    "SealedSize",
     "Server",
+    "SqliteStore",
+    "StoreUnavailableError",
     "TextContent",
     "TextResourceContents",
     "ToolError",

@@ -7,6 +7,7 @@ from mcpinput.protection.keyfile import KeyFile
 from mcpinput.protection.keyring import ProtectionKeyring, ProtectionKeyringBuilder, ProtectionKeyringFingerprint
 from mcpinput.protection.manager import ProtectionKeyringManager, ProtectionKeyringSnapshot
 from mcpinput.protection.protector import RequestStateProtector
+from mcpinput.protection.sizes import SealedSize
 from mcpinput.protection.watch import KeyFileWatcher
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "ProtectionKeyringManager",
     "ProtectionKeyringSnapshot",
     "RequestStateProtector",
+    "SealedSize",
 ]
