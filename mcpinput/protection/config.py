@@ -215,5 +215,7 @@ class ProtectionConfig(Secret):
         return self.maximum_request_state_lifetime // _MILLISECOND
 
     def __repr__(self) -> str:
-        provider = self.keyring or self.key_file or f"protector {type(self.protector).__name__}"
-        return f"<ProtectionConfig {provider}>"
+        for provider in (self.keyring, self.key_file):
+            if isinstance(provider, (ProtectionKeyring, KeyFile)):  # what was passed instead may be a key
+                return f"<ProtectionConfig {provider!r}>"
+        return f"<ProtectionConfig protector {type(self.protector).__name__}>"

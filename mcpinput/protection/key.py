@@ -91,6 +91,7 @@ class ProtectionKey(Secret):
         made = cls.__new__(cls)
         made._id = id
         made._material = _Material(bytes(key))
+        del key  # what follows may fail where OpenSSL lacks an algorithm, and this frame would be in the traceback
         made._ciphers = {}
         made._state_cipher = made.cipher("state")
         return made
@@ -126,7 +127,7 @@ class ProtectionKey(Secret):
         return hash((ProtectionKey, self._id))
 
     def __repr__(self) -> str:
-        return f"<ProtectionKey {self._id!r} (redacted)>"
+        return f"<ProtectionKey {getattr(self, '_id', None)!r} (redacted)>"  # None: it was never made
 
 
 def _problem(key_id: object, key: object) -> TypeError | ValueError | None:

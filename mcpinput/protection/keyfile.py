@@ -500,7 +500,7 @@ class KeyFile:
         )
 
     def __repr__(self) -> str:
-        return f"<KeyFile {self._path!r}>"
+        return f"<KeyFile {getattr(self, '_path', None)!r}>"  # None: it was never made
 
 
 def _read(path: str, now: float, known: KeyFileContent | None) -> KeyFileContent:

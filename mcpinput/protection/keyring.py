@@ -20,7 +20,13 @@ from mcpinput.protection.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ProtectionKeyring", "ProtectionKeyringBuilder", "ProtectionKeyringFingerprint", "require_keyring"]
+__all__ = [
+    "ProtectionKeyring",
+    "ProtectionKeyringBuilder",
+    "ProtectionKeyringFingerprint",
+    "key_problem",
+    "keyring_problem",
+]
 
 FINGERPRINT_VERSION: Final = 2
 _FINGERPRINT_DOMAIN: Final = b"mcpinput-fingerprint-v2"
@@ -68,6 +74,10 @@ class ProtectionKeyring(Secret):
         Raises:
             TypeError: ``key`` is no ProtectionKey.
         """
+        problem = key_problem(key)
+        if problem is not None:
+            del key  # it may be the bytes of one
+            raise problem
         return ProtectionKeyringBuilder(key)
 
     @classmethod
@@ -127,7 +137,7 @@ class ProtectionKeyring(Secret):
         return self._fingerprint
 
     def __repr__(self) -> str:
-        return f"<ProtectionKeyring {self._ids()} (redacted)>"
+        return f"<ProtectionKeyring {self._ids()} (redacted)>" if hasattr(self, "_keys") else super().__repr__()
 
     def _ids(self) -> str:
         # Errors show these instead of what was passed, which may be anything.
@@ -143,7 +153,11 @@ class ProtectionKeyring(Secret):
             TypeError: ``key`` is no ProtectionKey.
             ValueError: The ring has other bytes under its id, or its bytes under another id.
         """
-        if _require_key(key) == self._keys.get(key.id):
+        problem = key_problem(key)
+        if problem is not None:
+            del key  # it may be the bytes of one
+            raise problem
+        if key == self._keys.get(key.id):
             return self
         return self._of(self._active, _joined(self._keys, key), ephemeral=self._ephemeral)
 
@@ -182,8 +196,12 @@ class ProtectionKeyring(Secret):
             TypeError: ``other`` is no ProtectionKeyring.
             ValueError: The other ring has other bytes under an id of this one.
         """
+        problem = keyring_problem(other)
+        if problem is not None:
+            del other  # it may be the bytes of a key
+            raise problem
         keys = {}
-        for key in require_keyring(other).keys:
+        for key in other.keys:
             known = self._keys.get(key.id, key)
             if not known.same_secret(key):
                 raise ValueError(
@@ -202,7 +220,7 @@ class ProtectionKeyringBuilder(Secret):
     __slots__ = ("_active", "_keys")
 
     def __init__(self, active: ProtectionKey) -> None:
-        self._active = _require_key(active)
+        self._active = active
         self._keys: Mapping[str, ProtectionKey] = {active.id: active}
 
     def verification_key(self, key: ProtectionKey) -> ProtectionKeyringBuilder:
@@ -212,7 +230,11 @@ class ProtectionKeyringBuilder(Secret):
             TypeError: ``key`` is no ProtectionKey.
             ValueError: Its id, or its bytes, are in the ring already.
         """
-        self._keys = _joined(self._keys, _require_key(key))
+        problem = key_problem(key)
+        if problem is not None:
+            del key  # it may be the bytes of one
+            raise problem
+        self._keys = _joined(self._keys, key)
         return self
 
     def build(self) -> ProtectionKeyring:
@@ -220,21 +242,18 @@ class ProtectionKeyringBuilder(Secret):
         return ProtectionKeyring._of(self._active, self._keys, ephemeral=False)
 
 
-def require_keyring(keyring: ProtectionKeyring) -> ProtectionKeyring:
-    """The argument, if it is a ring.
-
-    Raises:
-        TypeError: It is not.
-    """
-    if not isinstance(keyring, ProtectionKeyring):
-        raise TypeError(f"keyring must be a ProtectionKeyring, not {type(keyring).__name__}")
-    return keyring
+def keyring_problem(keyring: object) -> TypeError | None:
+    """What to raise where a ring is none, once nothing holds it any more."""
+    if isinstance(keyring, ProtectionKeyring):
+        return None
+    return TypeError(f"keyring must be a ProtectionKeyring, not {type(keyring).__name__}")
 
 
-def _require_key(key: ProtectionKey) -> ProtectionKey:
-    if not isinstance(key, ProtectionKey):
-        raise TypeError(f"a ring is made of ProtectionKey objects, not of {type(key).__name__}")
-    return key
+def key_problem(key: object) -> TypeError | None:
+    """What to raise where a key is none, once nothing holds it any more."""
+    if isinstance(key, ProtectionKey):
+        return None
+    return TypeError(f"a ring is made of ProtectionKey objects, not of {type(key).__name__}")
 
 
 def _joined(keys: Mapping[str, ProtectionKey], key: ProtectionKey) -> Mapping[str, ProtectionKey]:

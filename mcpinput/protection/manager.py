@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final, final
 from mcpinput._ending import ends_from_outside
 from mcpinput.errors import ProtectionKeyInUseError
 from mcpinput.json import freeze
-from mcpinput.protection.keyring import ProtectionKeyring, ProtectionKeyringFingerprint, require_keyring
+from mcpinput.protection.keyring import ProtectionKeyring, ProtectionKeyringFingerprint, key_problem, keyring_problem
 from mcpinput.protection.secret import Secret
 
 if TYPE_CHECKING:
@@ -151,11 +151,15 @@ class ProtectionKeyringManager(Secret):
         clock: Callable[[], float] = time.time,
         on_change: Callable[[ProtectionKeyringSnapshot], None] | None = None,
     ) -> None:
+        problem = keyring_problem(keyring)
+        if problem is not None:
+            del keyring  # it may be the bytes of a key
+            raise problem
         if on_change is not None and (not callable(on_change) or inspect.iscoroutinefunction(on_change)):
             raise TypeError(f"on_change must be a plain function (nobody awaits it), not {type(on_change).__name__}")
         self._clock = clock
         self._on_change = on_change
-        self._begin(require_keyring(keyring), {})
+        self._begin(keyring, {})
         _MANAGERS.add(self)
 
     def _begin(self, ring: ProtectionKeyring, revoked: Mapping[str, ProtectionKey]) -> None:
@@ -205,6 +209,10 @@ class ProtectionKeyringManager(Secret):
             TypeError: ``key`` is no ProtectionKey.
             ValueError: The ring has other bytes under its id, or its bytes under another id; or it was revoked.
         """
+        problem = key_problem(key)
+        if problem is not None:
+            del key  # it may be the bytes of one
+            raise problem
         with self._lock:
             self._change(self._now.ring.staged(key))
         self._tell()
@@ -230,6 +238,10 @@ class ProtectionKeyringManager(Secret):
             TypeError: ``key`` is no ProtectionKey.
             ValueError: The ring has other bytes under its id, or its bytes under another id; or it was revoked.
         """
+        problem = key_problem(key)
+        if problem is not None:
+            del key  # it may be the bytes of one
+            raise problem
         with self._lock:
             ring = self._now.ring.staged(key)
             self._change(ring if ring.active_key_id == key.id else ring.activated(key.id))
@@ -267,7 +279,10 @@ class ProtectionKeyringManager(Secret):
             TypeError: ``keyring`` is no ProtectionKeyring, or ``revoke`` no iterable of str.
             ValueError: The new ring has other bytes under an id of the present one, or a key that is revoked.
         """
-        require_keyring(keyring)
+        problem = keyring_problem(keyring)
+        if problem is not None:
+            del keyring  # it may be the bytes of a key
+            raise problem
         key_ids = _key_ids(revoke)
         with self._lock:
             self._change(self._now.ring.replaced(keyring), key_ids)
@@ -326,7 +341,7 @@ class ProtectionKeyringManager(Secret):
             logger.error("on_change raised %s after the keyring had changed", type(error).__name__)
 
     def __repr__(self) -> str:
-        return f"<ProtectionKeyringManager {self._now.ring!r}>"
+        return f"<ProtectionKeyringManager {self._now.ring!r}>" if hasattr(self, "_now") else super().__repr__()
 
 
 def _key_ids(revoke: Iterable[str]) -> frozenset[str]:

@@ -53,6 +53,7 @@ class XaesGcm(Secret):
             del key
             raise ValueError(f"an XAES-256-GCM key has {KEY_BYTES} bytes")
         self._key = key
+        del key  # so that it is in no traceback where what follows fails
         self._thread = threading.local()
         self._masks = _masks(self._block_encryption()(bytes(16)))
 

@@ -12,6 +12,7 @@ import logging
 import os
 import pickle
 import pprint
+import traceback
 from datetime import timedelta
 
 import msgspec
@@ -296,6 +297,59 @@ REFUSALS = {
 @pytest.mark.parametrize("action", REFUSALS.values(), ids=REFUSALS)
 def test_no_error_tells_a_secret(action):
     assert_clean(everything_told(action))
+
+
+IN_PLACE_OF_A_KEY = {
+    "an active key": lambda keeper: ProtectionKeyring.with_active_key(keeper.value),
+    "a verification key": lambda keeper: OBJECTS["builder"].verification_key(keeper.value),
+    "a staged key": lambda keeper: OBJECTS["ring"].staged(keeper.value),
+    "a staged key of a manager": lambda keeper: OBJECTS["manager"].stage_verification_key(keeper.value),
+    "a rotated key": lambda keeper: OBJECTS["manager"].rotate_active_key(keeper.value),
+    "a ring": lambda keeper: ProtectionKeyringManager(keeper.value),
+    "a new ring": lambda keeper: OBJECTS["manager"].replace_keyring(keeper.value),
+}
+
+
+@pytest.mark.parametrize("raw", [RAW, bytearray(RAW), RAW.decode(), list(RAW)], ids=["bytes", "array", "text", "list"])
+@pytest.mark.parametrize("use", IN_PLACE_OF_A_KEY.values(), ids=IN_PLACE_OF_A_KEY)
+def test_bytes_that_were_passed_in_place_of_a_key_or_ring_are_in_no_frame(use, raw):
+    keeper = Keeper(raw)
+    del raw
+    told = everything_told(lambda: use(keeper))
+    assert "TypeError" in told
+    assert_clean(told)
+
+
+@pytest.mark.parametrize("argument", ["keyring", "key_file", "protector"])
+@pytest.mark.parametrize("raw", [RAW, RAW.decode(), list(RAW)], ids=["bytes", "text", "list"])
+def test_a_configuration_that_is_refused_does_not_show_what_it_was_given(argument, raw):
+    with pytest.raises(TypeError) as caught:
+        ProtectionConfig(**{argument: raw})
+    refused = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert any(isinstance(one, ProtectionConfig) for one in refused)
+    assert_clean(str(caught.value) + "".join(map(repr, refused)))
+
+
+@pytest.mark.parametrize("make", [ProtectionKey, ProtectionKeyring, lambda: ProtectionKeyringManager(RAW)])
+def test_what_was_never_made_has_a_repr(make):
+    """Tools that show the locals of a traceback call it, and some of them fail where it fails."""
+    with pytest.raises(TypeError) as caught:
+        make()
+    chain = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    assert "<Protection" in "".join(chain.format())
+
+
+@pytest.mark.parametrize("where", ["Cipher", "algorithms.AES", "modes.ECB", "_masks"])
+def test_a_cipher_that_cannot_be_made_leaves_no_key_in_the_traceback(where, monkeypatch):
+    key, keeper = a_key("k1", RAW), Keeper(RAW)
+
+    def fails(*args):
+        del args
+        raise RuntimeError("this OpenSSL does not do that")
+
+    monkeypatch.setattr(f"mcpinput.protection.xaes.{where}", fails)
+    assert_clean(everything_told(lambda: key.cipher("record")))
+    assert_clean(everything_told(lambda: ProtectionKey.from_id_and_bytes("k2", keeper.value)))
 
 
 def test_a_refused_token_tells_nothing_of_what_was_sealed():
