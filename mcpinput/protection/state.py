@@ -203,14 +203,15 @@ class StateBoundary:
         # PERF: the manager's methods for these two steps would be two frames of some ten.
         moment = manager._now
         key_id, opened = open_token(moment.ring, token)
-        seconds = moment.uses[key_id].last_used = self._clock()
-        now = round(seconds * 1000)
         try:
+            seconds = moment.uses[key_id].last_used = self._clock()
+            now = round(seconds * 1000)
             return open_payload(
                 opened, key_id, call, self._bind_principal, now, terms, self._limits, self._maximum_decoded
             )
         finally:
-            del opened  # the frame is in the traceback of a refusal, and the payload must not be
+            # The frame is in the traceback of a refusal, or of a clock that fails, and the payload must not be.
+            del opened
 
     async def open(self, token: str, call: Call, terms: Terms | None = None) -> OpenedState:
         """Verifies a token for a request.
@@ -232,8 +233,8 @@ class StateBoundary:
         opened = await self._open_by_protector(self._protector, token, call)
         if isinstance(opened, RequestStateProtectionError):
             raise opened
-        now = round(self._clock() * 1000)
         try:
+            now = round(self._clock() * 1000)
             return open_payload(
                 opened, None, call, self._bind_principal, now, terms, self._limits, self._maximum_decoded
             )

@@ -24,6 +24,7 @@ from mcpinput import (
 )
 from mcpinput.protection.protector import open_token, seal_token
 from tests.support.asgi import Client
+from tests.support.secrets import told_in
 from tests.support.servers import FORM, KEY, Clock, Recorder, accept, anybody, ask_form, price_server, ring
 
 F = ProtectionFailure
@@ -315,6 +316,7 @@ def test_while_the_clock_is_broken_nothing_is_opened(
     assert (response.status, response.error) == (500, INTERNAL)
     assert entered == []
     assert token not in caplog.text
+    assert '"step"' not in told_in(caplog.records)  # of the state, as it is sealed
     # The honest flow was not told to give up: once the clock is right again, the same token opens.
     clock.read = good
     assert client.call_tool("set_price", {}, id=2, state=token, answers=accept(price=1)).status == 200
