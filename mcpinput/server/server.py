@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcpinput.json import Limits
+from mcpinput.protection.config import ProtectionConfig
 from mcpinput.protection.state import StateBoundary
 from mcpinput.requests import InputRequestType
 from mcpinput.server.admission import ANONYMOUS
@@ -31,7 +32,6 @@ from mcpinput.server.workers import warn_of_ephemeral_key
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from mcpinput.protection.config import ProtectionConfig
     from mcpinput.protection.manager import ProtectionKeyringManager
     from mcpinput.requests import InputRequestDeclaration
     from mcpinput.server.admission import AdmissionHook, AnonymousType, Authenticate
@@ -96,6 +96,12 @@ class Server:
         for interceptor in interceptors:
             if not callable(interceptor):
                 raise TypeError(f"interceptors must hold callables, not {type(interceptor).__name__}")
+        if protection is not None and not isinstance(protection, ProtectionConfig):
+            kind = type(protection).__name__
+            del protection  # it may be the bytes of a key
+            raise TypeError(
+                f"protection must be a ProtectionConfig, not {kind}; ProtectionConfig(keyring=...) makes one"
+            )
         self.name: Final = name
         self.version: Final = version
         self.path: Final = normalised_path(path)

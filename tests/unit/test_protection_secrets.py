@@ -306,6 +306,7 @@ IN_PLACE_OF_A_KEY = {
     "a staged key of a manager": lambda keeper: OBJECTS["manager"].stage_verification_key(keeper.value),
     "a rotated key": lambda keeper: OBJECTS["manager"].rotate_active_key(keeper.value),
     "a ring": lambda keeper: ProtectionKeyringManager(keeper.value),
+    "a configuration": lambda keeper: Server("s", version="1", protection=keeper.value),
     "a new ring": lambda keeper: OBJECTS["manager"].replace_keyring(keeper.value),
 }
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpinput import Limits, Server
+from mcpinput import Limits, ProtectionConfig, Server
 from tests.support.asgi import Client, meta
-from tests.support.servers import Recorder, price_server
+from tests.support.servers import Recorder, price_server, ring
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -208,6 +208,9 @@ def test_with_every_host_no_origin_is_own() -> None:
         ("instructions", b"x", TypeError),
         ("interceptors", [5], TypeError),
         ("version", None, TypeError),
+        ("protection", b"k" * 32, TypeError),
+        ("protection", ring(), TypeError),
+        ("protection", ProtectionConfig, TypeError),
     ],
 )
 def test_a_server_that_cannot_be_is_refused(option: str, value: Any, error: type[Exception]) -> None:
