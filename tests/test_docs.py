@@ -18,10 +18,13 @@ import pytest
 
 from mcpinput import (
     ANONYMOUS,
+    Admission,
     InputRequest,
     InputRequiredResult,
+    InputResponses,
     JsonWriteError,
     KeyFileError,
+    ProtectionConfig,
     ProtectionKey,
     ProtectionKeyring,
     RequestContext,
@@ -29,6 +32,7 @@ from mcpinput import (
     Server,
     _keys,
     input_required,
+    protocol,
 )
 from mcpinput._core import envelope
 from mcpinput._demo import demo_server
@@ -36,6 +40,7 @@ from mcpinput.json import canonical_bytes, canonical_raw, parameter_digest, pars
 from mcpinput.protection.context import Bindings
 from mcpinput.protection.keyfile import content_of
 from mcpinput.protection.protector import open_token
+from mcpinput.protection.state import Call, StateBoundary
 from tests.services.conftest import served
 from tests.services.wire import post
 from tests.support.asgi import Client, meta
@@ -389,6 +394,33 @@ def test_parameter_digest() -> None:
     del stable["_meta"]["progressToken"]
     assert canonical_bytes(stable).decode() == text.strip()
     assert parameter_digest(params.encode()).hex() == digest.strip()
+
+
+def test_idempotency_key() -> None:
+    (answer,) = blocks(section("Idempotency key"), "json")
+    (key,) = blocks(section("Idempotency key"), "text")
+    boundary = StateBoundary(ProtectionConfig.ephemeral())
+    bindings = Bindings("orders", "/mcp", protocol.PROTOCOL_VERSION, protocol.TOOLS_CALL)
+    ask, retry = (Call(bindings, request_id, lambda: bytes(32)) for request_id in (1, 2))
+    sealed = boundary.seal_now(
+        ask, None, {"approval": (1, bytes(16))}, False, None, bytes(range(16)), boundary.default_terms
+    )
+    ctx = RequestContext(
+        method=bindings.method,
+        endpoint_path=bindings.path,
+        protocol_version=bindings.protocol_version,
+        request_id=2,
+        meta={},
+        admission=Admission(None),
+        input_responses=InputResponses.from_responses(
+            {"approval": parse(answer.encode()), "other": {"action": "cancel"}}
+        ),
+        application_request_state=None,
+        opened=boundary.open_now(sealed.token, retry, boundary.default_terms),
+        boundary=boundary,
+        terms=boundary.default_terms,
+    )
+    assert ctx.idempotency_key("refund") == key.strip()
 
 
 @pytest.mark.parametrize(("text", "field", "binding"), rows("text"))
