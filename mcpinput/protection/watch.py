@@ -237,10 +237,10 @@ class KeyFileWatcher(Secret):
         for key in gone:
             last = known.get(key.id, _Seen())
             seen[key.id] = last if last.gone is not None else replace(last, gone=now)
-        if ring.active_key_id != sealing.key.id:
-            if ring.active_key_id in seen:
-                seen[ring.active_key_id] = replace(seen[ring.active_key_id], sealed_until=now)
-            seen[sealing.key.id] = replace(seen[sealing.key.id], sealed_until=None)
+        if ring.active_key_id != sealing.key.id and ring.active_key_id in seen:
+            seen[ring.active_key_id] = replace(seen[ring.active_key_id], sealed_until=now)
+        # Nothing of an earlier time may count for it, should a fork or Ctrl-C cut off the step in which it ceases.
+        seen[sealing.key.id] = replace(seen[sealing.key.id], sealed_until=None)
         ids = {key.id for key in ring.keys}
         if content is not self._content or ring.active_key_id != sealing.key.id or ids != seen.keys():
             self.manager.replace_keyring(content.ring(sealing, gone), revoke=revoke)

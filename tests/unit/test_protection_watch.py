@@ -297,6 +297,31 @@ def test_a_key_that_leaves_when_its_time_is_over_is_removed_at_once(follow: Foll
     assert following.poll(100 + RETENTION, document("k2", entry("k2", not_before=at(100)))) == "k2"
 
 
+def test_a_step_that_is_cut_off_lets_no_key_go_early(follow: Follow) -> None:
+    path = follow(document("k1", "k1")).path
+    cut_off = threading.Event()
+
+    def interrupt(snapshot: object) -> None:
+        if cut_off.is_set():
+            cut_off.clear()
+            raise KeyboardInterrupt
+
+    watcher = KeyFile(path).follow(clock=time.time, maximum_lifetime_ms=900_000, on_change=interrupt)
+    for now, active in ((0, "k1"), (1000, "k2"), (2000, "k2"), (3000, "k1")):
+        put(path, document(active, "k1", "k2"))
+        watcher.poll_once(now)
+        watcher.poll_once(now + DELAY)
+    put(path, document("k2", "k1", "k2"))
+    cut_off.set()
+    with pytest.raises(KeyboardInterrupt):
+        watcher.poll_once(5000)
+    assert watcher.manager.keyring.active_key_id == "k2"
+    put(path, document("k2", "k2"))
+    for now, others in ((5001, ("k1",)), (5000 + RETENTION, ("k1",)), (5001 + RETENTION, ())):
+        watcher.poll_once(now)
+        assert watcher.manager.keyring.verification_key_ids == others
+
+
 def test_a_key_that_leaves_while_it_seals_stays_from_then(follow: Follow) -> None:
     following = follow(document("k1", "k1"))
     assert following.poll(1000, document("k2", "k2")) == "k2 k1"
@@ -354,6 +379,23 @@ def test_a_clock_set_back_lengthens_no_delay(follow: Follow) -> None:
     assert following.poll(5000) == "k1 k2"
     assert following.poll(5000 + DELAY - 0.1) == "k1 k2"
     assert following.poll(5000 + DELAY) == "k2 k1"
+
+
+def test_a_clock_set_back_lengthens_no_delay_of_a_key_that_came_late(follow: Follow) -> None:
+    following = follow(document("k1", "k1"))
+    following.poll(10_000, document("k2", "k1", entry("k2", not_before=at(100)), previous="k1"))
+    assert following.poll(5000) == "k1 k2"
+    assert following.poll(5000 + DELAY - 0.1) == "k1 k2"
+    assert following.poll(5000 + DELAY) == "k2 k1"
+
+
+def test_a_clock_set_back_keeps_a_key_that_never_sealed_no_longer_than_anew(follow: Follow) -> None:
+    following = follow(document("k1", "k1"))
+    following.poll(9000, document("k1", "k1", "k2"))
+    following.poll(10_000, document("k1", "k1"))
+    following.poll(5000)
+    assert following.poll(5000 + RETENTION - 0.1) == "k1 k2"
+    assert following.poll(5000 + RETENTION) == "k1"
 
 
 def test_a_clock_set_back_keeps_a_key_no_longer_than_anew(follow: Follow) -> None:
@@ -743,6 +785,19 @@ def test_a_child_starts_its_own_thread(path: Path) -> None:
     in_child(work)
     wait_until(lambda: watcher.manager.keyring.verification_key_ids == ("k2",))
     watcher.stop()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_while_a_thread_is_being_started(path: Path) -> None:
+    watcher = started(path)
+
+    def work() -> None:
+        watcher.ensure()
+        put(path, document("k1", "k1", "k2"))
+        wait_until(lambda: watcher.manager.keyring.verification_key_ids == ("k2",))
+
+    with watch._starting:
+        in_child(work)
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
