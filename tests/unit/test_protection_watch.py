@@ -363,6 +363,13 @@ def test_the_file_decides_over_changes_by_hand(follow: Follow) -> None:
     assert following.poll(1000 + RETENTION) == "k1 k2"
 
 
+def test_a_key_that_is_removed_by_hand_comes_back(follow: Follow) -> None:
+    following = follow(document("k1", "k1"))
+    following.poll(1, document("k1", "k1", "k2"))
+    following.watcher.manager.remove_verification_key("k2")
+    assert following.poll(2) == "k1 k2"
+
+
 # ---- clocks that are set ----
 
 
