@@ -383,6 +383,12 @@ def test_a_rotation_that_fails_changes_nothing(path: Path, monkeypatch: pytest.M
     assert refusal(path, lambda: rotate(path)) == "cannot be used: No space left on device"
 
 
+def test_nothing_is_put_in_place_that_a_server_would_refuse(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(path, document("k1", "k1"))
+    monkeypatch.setattr(_keys, "data_of", lambda content: b"{}")
+    assert refusal(path, lambda: rotate(path)) == "version must be 1: this release reads no other"
+
+
 @pytest.mark.parametrize("name", ["_next", "_replace", "data_of", "content_of", "_locked", "read_open"])
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError, SystemExit])
 def test_an_unexpected_error_is_told_by_its_type(
