@@ -417,6 +417,9 @@ class SqliteStore:
     beside it belong to it. While a server runs, copies are made by SQLite's own means and not by copying files, and
     none of the files is removed or replaced. After a fork, parent and child both go on with the store.
 
+    A process needs one store for a file, and gives it to all of its servers: several would wait for each other like
+    processes, and after a fork at times for longer than a request does.
+
     Args:
         path: The file. Its folder exists.
         clock: Wall clock, in seconds since 1970.
