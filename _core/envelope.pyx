@@ -345,6 +345,8 @@ cdef class Payload:
 
 
 cdef int require_length(bytes part, Py_ssize_t size, str name) except -1:
+    if part is None:  # what a caller's function returned, or a part of a tuple: its type lets None through
+        raise TypeError(f"{name} must be bytes, not None")
     if PyBytes_GET_SIZE(part) != size:
         raise EnvelopeError(f"{name} must have {size} bytes")
     return 0
