@@ -49,6 +49,7 @@ from mcpinput.errors import (
 cdef enum:
     SKEW = 60_000           # milliseconds that state may have been issued in the future: clocks differ
     MAXIMUM_ASKED = 65_535
+    MAXIMUM_ROUNDS = 65_535
     COUNTERS = 1024
 
 CLOCK_SKEW_MS = SKEW
@@ -80,7 +81,7 @@ cdef class Call:
     cdef bytes known_binding_digests
     cdef bytes known_request_id_hash
 
-    def __init__(self, bindings not None, request_id not None, parameter_digest not None):
+    def __cinit__(self, bindings not None, request_id not None, parameter_digest not None):
         self.bindings = bindings
         self.request_id = request_id
         self.compute_parameter_digest = parameter_digest
@@ -136,13 +137,19 @@ cdef class Terms:
     cdef readonly int rounds
     cdef readonly bint replayed
 
-    def __init__(self, int64_t lifetime_ms, int rounds, bint replayed=False):
+    def __cinit__(self, int64_t lifetime_ms, int rounds, bint replayed=False):
+        # What is sealed has 16 bits for the round; times are compared and added on the premise of a positive lifetime.
+        if lifetime_ms < 1:
+            raise ValueError("lifetime_ms must be positive")
+        if rounds < 1 or rounds > MAXIMUM_ROUNDS:
+            raise ValueError("rounds must be from 1 to 65535")
         self.lifetime_ms = lifetime_ms
         self.rounds = rounds
         self.replayed = replayed
 
 
 @cython.final
+@cython.nonecheck(True)
 cdef class OpenedState:
     """What a token carried, verified. Immutable; open_payload makes it."""
 
@@ -151,6 +158,8 @@ cdef class OpenedState:
     cdef readonly object key_id
     cdef readonly int64_t opened_ms
 
+    # Its payload is there in all that open_payload gives. nonecheck is for one that __new__ alone made: an exception, no
+    # crash.
     def __init__(self):
         raise TypeError("an OpenedState is made by open_payload()")
 
@@ -313,6 +322,8 @@ def next_payload(
         if now_ms > INT64_MAX - terms.lifetime_ms:
             raise EnvelopeError("issued_ms and expires_ms must fit 64 bits")
         expires = now_ms + terms.lifetime_ms
+    elif previous.payload is None:
+        raise TypeError("previous must come from open_payload()")
     else:
         round = previous.payload.round + 1
         issued = previous.payload.issued_ms

@@ -41,7 +41,8 @@ class Terms:
 
     def __init__(self, lifetime_ms: int, rounds: int, replayed: bool = False) -> None:
         """``lifetime_ms``: from a flow's first ask to its expiry. ``rounds``: asks that one flow may emit.
-        ``replayed``: whether the asks are replayed rather than returned."""
+        ``replayed``: whether the asks are replayed rather than returned. Raises ValueError where the lifetime is not
+        positive or rounds are not from 1 to 65,535, OverflowError where a number does not fit its integer type."""
 
 @final
 class OpenedState:
