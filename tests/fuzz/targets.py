@@ -18,6 +18,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -29,7 +30,9 @@ from mcpinput.json import Limits
 from tests.fuzz import reasons
 from tests.fuzz.model import FAULTS, Model, compact, number_faults
 from tests.fuzz.source import WIDEST, Interruption, Source, TextLimits, Trees, number, own_number, text, text_limits
-from tests.property import twin_canonical, twin_json
+from tests.property import twin_canonical, twin_json, twin_state
+from tests.property.pair_state import goes_on_alike, opens_alike
+from tests.property.twin_state import Situation
 from tests.support import core
 
 Target: TypeAlias = Callable[[bytes], None]
@@ -640,11 +643,92 @@ def _encoded_payload(source: Source) -> None:
     return None
 
 
+# ---- request state ----
+
+
+def _situation(source: Source, dice: int) -> Situation:
+    id_text = text(source)
+    request_id = source.number(2) - 8 if dice & 1 else "".join(c for c in id_text if not "\ud800" <= c <= "\udfff")
+    wide = dice & 2 == 0
+    return Situation(
+        digests=source.take(112).ljust(112, b"\0"),
+        request_id=request_id,
+        parameters=None if dice & 12 == 12 else source.take(32).ljust(32, b"\0"),
+        bind_principal=dice & 16 == 0,
+        now_ms=int.from_bytes(source.take(8), "big", signed=True) if dice & 32 else source.number(4),
+        lifetime_ms=1 + (source.number(8) >> 1) % ((1 << 63) - 1) if dice & 64 else 1 + source.number(4),
+        rounds=1 + source.number(2) % 65_535,
+        replayed=dice & 128 != 0,
+        maximum_size=1 << 20 if wide else source.number(2) % 1_024,
+        maximum_state=1 << 20 if wide else 1 + source.byte(),
+    )
+
+
+def open_payload(data: bytes) -> None:
+    """A payload opens for a request as its twin says, or is refused for the first thing that does not hold."""
+    source = Source(data)
+    situation = _situation(source, source.byte())
+    dice = source.byte()
+    given = source.rest()
+    parts = twin_state.decode(given)
+    # The engine cannot guess a hash, nor will it copy a binding: what bits choose is made to hold.
+    if parts is not None:
+        issued = situation.now_ms - _about_the_skew(parts.issued_ms) if dice & 8 else parts.issued_ms
+        parts = parts._replace(
+            bindings=situation.bound if dice & 1 else parts.bindings,
+            parameter_digest=(dice & 2 and situation.parameters) or parts.parameter_digest,
+            request_id_hash=situation.id_hash if dice & 4 else parts.request_id_hash,
+            issued_ms=max(-(1 << 63), min(issued, (1 << 63) - 1)),
+            expires_ms=min(issued + situation.lifetime_ms, (1 << 63) - 1) if dice & 16 else parts.expires_ms,
+            flags=parts.flags & 1 | situation.replayed << 1 if dice & 32 else parts.flags,
+        )
+        given = twin_state.encode(parts)
+    opens_alike(given, situation)
+
+
+def _about_the_skew(value: int) -> int:
+    """A time as a difference about the skew that is allowed."""
+    return value % 262_144 - 131_072
+
+
+def next_payload(data: bytes) -> None:
+    """An ask is sealed as its twin seals it, or refused as there; what is sealed opens for the next request, goes on, and
+    does not open for the request that emitted it."""
+    source = Source(data)
+    dice = source.byte()
+    situation = _situation(source, dice & ~12)
+    later = source.number(4)
+    flow_id = source.take(16).ljust(16, b"\0")
+    asked = {}
+    for _ in range(source.byte() % 6):
+        key = "".join(c for c in text(source) if not "\ud800" <= c <= "\udfff")
+        asked[key] = (1 + source.byte() % 4, source.take(16).ljust(16, b"\0"))
+    has_state = bool(dice & 8)
+    state, _ = outcome(core.parse_state, source.rest(), *WIDEST) if has_state else (None, None)
+    sealed = goes_on_alike(situation, None, flow_id, asked, has_state, state)
+    if sealed is None:
+        return
+    assert opens_alike(sealed, situation) is None
+    retry = replace(situation, request_id=-1, now_ms=min(situation.now_ms + later, (1 << 63) - 1))
+    opened = opens_alike(sealed, retry)
+    if opened is None:
+        assert retry.now_ms >= situation.now_ms + situation.lifetime_ms
+        return
+    assert opened.flow_id == flow_id
+    assert opened.asked == asked
+    again = goes_on_alike(retry, opened, b"", asked, has_state, opened.state)
+    if again is not None:
+        assert again[198:] == sealed[198:]
+        third = opens_alike(again, replace(retry, request_id=-2))
+        assert third is not None
+        assert third.round == 2
+
+
 TARGETS: Final[dict[str, Target]] = {
     function.__name__: function
     for function in (
         *(parse, parse_state, canonical_raw, params_digest, message_digest, large, buffers),
-        *(dump, canonical_bytes, canonical_number, token, payload),
+        *(dump, canonical_bytes, canonical_number, token, payload, open_payload, next_payload),
     )
 }
 """Every target by its name."""
