@@ -341,7 +341,8 @@ def next_payload(
             try:
                 state_bytes = canonical_tree(state, write_limits, False, ANYWHERE)
             except JsonError as error:
-                if error.kind is not JsonErrorKind.SIZE:
+                # Out of memory, what is caught can be a MemoryError: an error's instance is made only here.
+                if not isinstance(error, JsonError) or error.kind is not JsonErrorKind.SIZE:
                     raise
                 failure = ProtectionFailure.TOO_LARGE
         if failure is None:
