@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from mcpinput._core import canonical, digest, dump, envelope, parse
-from mcpinput.errors import EnvelopeError, JsonError
+from mcpinput._core import canonical, digest, dump, envelope, parse, state
+from mcpinput.errors import InputError
 from mcpinput.json import Limits
 from tests.proofs import operations
 from tests.proofs.sentinels import grown, held, resident
@@ -65,7 +65,7 @@ class Run:
         self.calls += 1
         try:
             function(*arguments, **keywords)
-        except (JsonError, EnvelopeError):
+        except (InputError, ValueError):
             self.refused += 1
 
     def read(self) -> None:
@@ -108,11 +108,25 @@ class Run:
         for end in range(len(payload) + 1):
             self.make(envelope.decode_payload, payload[:end])
 
+    def protect(self) -> None:
+        """Payloads of an ask, spoilt at every byte, opened and gone on from; and every way of sealing one, again and
+        again."""
+        terms = operations.TERMS
+        payload = operations.sealed_by(1)()
+        retry = state.Call(*operations.call("retry"))
+        for data in (payload, *spoilt(payload)):
+            self.make(state.open_payload, data, "key-1", retry, True, 2_000, terms, operations.WIDE, 1 << 20)
+        calls = list(operations.state_calls())
+        for _ in range(300):
+            for call in calls:
+                self.make(call.function)
+
     def whole(self) -> None:
         """Everything once."""
         self.read()
         self.write()
         self.wrap()
+        self.protect()
 
 
 def spoilt_trees(wrong: object) -> Iterator[Any]:

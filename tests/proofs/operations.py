@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from itertools import repeat
+from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mcpinput._core import canonical, digest, dump, envelope, parse
+from mcpinput._core import canonical, digest, dump, envelope, parse, state
 from mcpinput.json import Limits
 
 
@@ -36,6 +38,12 @@ def outcome(result: object) -> object:
         return (type(result).__name__, getattr(result, "kind", None), str(result))
     if isinstance(result, envelope.Payload):
         return tuple(getattr(result, name) for name in PAYLOAD_FIELDS)
+    if isinstance(result, state.OpenedState):
+        return (outcome(result.payload), result.state, result.key_id, result.age_ms, result.flow_id, result.asked)
+    if isinstance(result, state.Terms):
+        return (result.lifetime_ms, result.rounds, result.replayed)
+    if isinstance(result, state.Call):
+        return result.request_id
     return result
 
 
@@ -281,15 +289,132 @@ def envelope_calls() -> Iterator[Call]:
     yield Call("decode_payload, cut", partial(envelope.decode_payload, payload[:230]))
 
 
+class Bindings:
+    """Bindings whose digests are known."""
+
+    # A function in C: frames of the interpreter are none of the core's.
+    digests = staticmethod(partial(bytes, 112))
+
+
+def no_parameters() -> Any:
+    """A function in C that raises a JsonError."""
+    return partial(parse.parse, b"[")
+
+
+def call(request_id: int | str, digest: Any = None) -> tuple[Any, ...]:
+    """What a request is: arguments of Call."""
+    return Bindings(), request_id, digest or partial(bytes, 32)
+
+
+def each(function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
+    """A call with these arguments, in C; of a tuple of arguments of Call a new one is made each time."""
+    fresh = (map(state.Call, *map(repeat, part)) if type(part) is tuple else repeat(part) for part in given)
+    return partial(next, map(function, *fresh))
+
+
+def sealed_by(request_id: int | str, **changes: Any) -> Callable[[], Any]:
+    """The making of a payload of an ask."""
+    given: dict[str, Any] = {
+        "call": call(request_id),
+        "bind_principal": True,
+        "previous": None,
+        "flow_id": bytes(16),
+        "asked": {"approval": (1, bytes(16)), "é": (4, bytes(16))},
+        "has_state": True,
+        "state": {"step": 10, "of": ["é", None]},
+        "now_ms": 1_000,
+        "terms": TERMS,
+        "limits": WIDE,
+        "maximum_size": 1 << 20,
+        **changes,
+    }
+    return each(state.next_payload, *given.values())
+
+
+def opened_by(payload: bytes, **changes: Any) -> Callable[[], Any]:
+    """The opening of a payload, for a retry."""
+    given: dict[str, Any] = {
+        "data": payload,
+        "key_id": "key-1",
+        "call": call("retry"),
+        "bind_principal": True,
+        "now_ms": 2_000,
+        "terms": TERMS,
+        "limits": WIDE,
+        "maximum_size": 1 << 20,
+        **changes,
+    }
+    return each(state.open_payload, *given.values())
+
+
+TERMS: Final = state.Terms(60_000, 3)
+
+
+def changed(payload: bytes, at: int, part: bytes) -> bytes:
+    """A payload with other bytes at a place."""
+    return payload[:at] + part + payload[at + len(part) :]
+
+
+def state_calls() -> Iterator[Call]:
+    """Opening and sealing, good and bad. A new request for each, so that its parts are computed."""
+    payload = sealed_by(1)()
+    previous = opened_by(payload)()
+    yield Call("Call", partial(state.Call, *call(5_000)))
+    for name in ("parameter_digest", "binding_digests", "request_id_hash"):
+        yield Call(f"Call.{name}", each(methodcaller(name), call(5_000)))
+    for name, arguments in {"Terms": (1, 2), "Terms, no lifetime": (0, 1), "Terms, no rounds": (1, 0)}.items():
+        yield Call(name, partial(state.Terms, *arguments))
+    payloads = {
+        "good": payload,
+        "without state": sealed_by(1, has_state=False, state=None)(),
+        "cut": payload[:230],
+        "round": changed(payload, 2, b"\0\0"),
+        "lifetime": changed(payload, 4, bytes(8)),
+        "flow": changed(payload, 20, b"another"),
+        "binding": changed(payload, 40, b"x"),
+        "digest": changed(payload, 150, b"x"),
+        "no JSON": payload + b"x",
+    }
+    for name, data in payloads.items():
+        yield Call(f"open_payload, {name}", opened_by(data))
+    refused: dict[str, dict[str, Any]] = {
+        "expired": {"now_ms": 99_000},
+        "future": {"now_ms": -99_000},
+        "too large": {"maximum_size": 99},
+        "no principal": {"bind_principal": False},
+        "kind": {"terms": state.Terms(60_000, 3, True)},
+        "own id": {"call": call(1)},
+    }
+    for name, changes in refused.items():
+        yield Call(f"open_payload, {name}", opened_by(payload, **changes))
+    for name, changes in {
+        "first": {},
+        "next": {"previous": previous},
+        "no principal": {"bind_principal": False},
+        "no state": {"has_state": False, "state": None},
+        "round": {"previous": previous, "terms": state.Terms(60_000, 1)},
+        "expired": {"previous": previous, "now_ms": 99_000},
+        "overflow": {"now_ms": 2**63 - 1},
+        "too large": {"maximum_size": 250},
+        "state too large": {"limits": NARROW[-2], "state": "x" * 200},
+        "wrong state": {"state": [1, object()]},
+        "wrong kind": {"asked": {"a": (9, bytes(16))}},
+        "wrong key": {"asked": {"a": (1, bytes(16)), "\ud800": (1, bytes(16))}},
+        "no parameters": {"call": call(7, no_parameters())},
+    }.items():
+        yield Call(f"next_payload, {name}", sealed_by(2, **changes))
+
+
 def calls() -> list[Call]:
     """Every call that runs in C from its first step to its last, but for the making of errors.
 
     Out of memory, the interpreter has faults of its own: CPython 3.11 may lose the exception with a frame, and 3.12 and
     3.13 crash where a generator is made.
     """
-    return [*parse_calls(), *dump_calls(), *digest_calls(), *envelope_calls()]
+    return [*parse_calls(), *dump_calls(), *digest_calls(), *envelope_calls(), *state_calls()]
 
 
 def calls_by_code() -> list[Call]:
     """The calls that do not."""
-    return list(dump_calls_of(values_by_code()))
+    opening = opened_by(sealed_by(1)(), call=call(7, no_parameters()))
+    return [*dump_calls_of(values_by_code()), Call("open_payload, no parameters", opening)]
