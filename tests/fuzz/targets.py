@@ -692,7 +692,7 @@ def _about_the_skew(value: int) -> int:
 
 
 def next_payload(data: bytes) -> None:
-    """An ask is sealed as its twin seals it, or refused as there; what is sealed opens for the next request, goes on, and
+    """An ask is sealed as its twin seals it, or refused as there. It opens for the next request, goes on, and
     does not open for the request that emitted it."""
     source = Source(data)
     dice = source.byte()

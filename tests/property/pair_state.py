@@ -1,5 +1,7 @@
 """The compiled steps of request state beside their twin: both do the same, or refuse for the same reason."""
 
+# ruff: noqa: PT017 - these are no tests of pytest's
+
 from __future__ import annotations
 
 import functools
