@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeAlias, final
+from typing import Any, Final, Protocol, Self, TypeAlias, final
 
 from mcpinput._core.envelope import Payload
 from mcpinput._core.limits import Bounds
@@ -22,7 +22,7 @@ class Call:
     bindings: Final[Any]
     request_id: Final[int | str]
 
-    def __init__(self, bindings: _Bindings, request_id: int | str, parameter_digest: Callable[[], bytes]) -> None:
+    def __new__(cls, bindings: _Bindings, request_id: int | str, parameter_digest: Callable[[], bytes]) -> Self:
         """``parameter_digest`` computes the digest of the stable parameters, 32 bytes."""
     def parameter_digest(self) -> bytes:
         """Digest of the stable parameters, 32 bytes. Raises what computing it raises."""
@@ -39,7 +39,7 @@ class Terms:
     rounds: Final[int]
     replayed: Final[bool]
 
-    def __init__(self, lifetime_ms: int, rounds: int, replayed: bool = False) -> None:
+    def __new__(cls, lifetime_ms: int, rounds: int, replayed: bool = False) -> Self:
         """``lifetime_ms``: from a flow's first ask to its expiry. ``rounds``: asks that one flow may emit.
         ``replayed``: whether the asks are replayed rather than returned. Raises ValueError where the lifetime is not
         positive or rounds are not from 1 to 65,535, OverflowError where a number does not fit its integer type."""
