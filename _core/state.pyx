@@ -158,8 +158,7 @@ cdef class OpenedState:
     cdef readonly object key_id
     cdef readonly int64_t opened_ms
 
-    # Its payload is there in all that open_payload gives. nonecheck is for one that __new__ alone made: an exception, no
-    # crash.
+    # open_payload gives it a payload. nonecheck is for one that __new__ alone made: an exception, no crash.
     def __init__(self):
         raise TypeError("an OpenedState is made by open_payload()")
 
