@@ -626,8 +626,12 @@ def test_whatever_a_file_says(tmp_path_factory: pytest.TempPathFactory, steps: l
 # ---- the thread ----
 
 
+OTHERS: set[threading.Thread] = set()  # threads of watchers that other tests keep
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
+    OTHERS.update(followers())
     yield put(tmp_path / "keys.json", document("k1", "k1"))
     gc.collect()
     wait_until(lambda: not followers())
@@ -642,7 +646,7 @@ def started(path: Path, changed: threading.Event | None = None) -> KeyFileWatche
 
 
 def followers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "mcpinput-keys"]
+    return [each for each in threading.enumerate() if each.name == "mcpinput-keys" and each not in OTHERS]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
