@@ -280,6 +280,8 @@ def content_of(data: bytes, now: float, *, is_exposed: bool = False) -> KeyFileC
     Raises:
         Refused: What is wrong, and where.
     """
+    if not data:
+        raise Refused("is no JSON text: it is empty")
     problem = None
     try:
         tree = parse(data)
@@ -505,6 +507,8 @@ class KeyFile:
 
 def _read(path: str, now: float, known: KeyFileContent | None) -> KeyFileContent:
     place = os.path.join(path, FILE_IN_FOLDER) if os.path.isdir(path) else path
+    if place != path and not os.path.lexists(place):
+        raise Refused(f"is a folder without {FILE_IN_FOLDER}")
     is_mounted = place != path or is_delivered(path)
     # Not to hang on a pipe that lies there, nor to take over a terminal.
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

@@ -208,6 +208,10 @@ def test_a_file_is_strict_json(data: bytes) -> None:
     assert refusal(data).startswith("is no JSON text: ")
 
 
+def test_an_empty_file_is_called_empty() -> None:
+    assert refusal(b"") == "is no JSON text: it is empty"
+
+
 def test_an_only_key_must_be_good_to_seal() -> None:
     message = "keys[1].not_before is in the future, and no other key could seal until then"
     alone = document("k1", entry("k0", revoked=True), entry("k1", not_before=FUTURE))
@@ -438,7 +442,7 @@ def test_a_link_is_followed_and_its_target_judged(tmp_path: Path, path: Path) ->
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     assert problem(tmp_path / "missing.json") == "cannot be used: No such file or directory"
-    assert problem(tmp_path) == "cannot be used: No such file or directory"  # of a keyring.json in it
+    assert problem(tmp_path) == "is a folder without keyring.json"
     os.mkfifo(tmp_path / "pipe", 0o600)
     assert problem(tmp_path / "pipe") == "is no regular file"
     assert problem("/dev/zero") == "is no regular file"
