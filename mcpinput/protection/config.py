@@ -148,7 +148,9 @@ class ProtectionConfig(Secret):
             raise TypeError(f"single_use must be a record store, not the class {store.__name__}: call it")
         for method in ("get", "insert", "delete"):
             if not inspect.iscoroutinefunction(getattr(store, method, None)):
-                raise TypeError(f"single_use must have a method async def {method}(); see RecordStore")
+                raise TypeError(
+                    f"single_use must have a method async def {method}(); see RecordStore, or use SqliteStore(path)"
+                )
 
     def _check_audience(self) -> None:
         if self.audience is None:

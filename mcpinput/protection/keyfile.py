@@ -439,7 +439,9 @@ class KeyFile:
         if not _SHORTEST_INTERVAL <= poll_interval <= _LONGEST_INTERVAL:
             raise ValueError("poll_interval must be from 10 milliseconds to one hour")
         if not poll_interval <= activation_delay <= _MAXIMUM_DELAY:
-            raise ValueError("activation_delay must be from poll_interval to one day: who seals must be seen first")
+            raise ValueError(
+                "activation_delay must be from poll_interval to one day: every instance has read a key before it seals"
+            )
         self._path: Final = os.path.abspath(where)
         self._activation_delay: Final = activation_delay
         self._poll_interval: Final = poll_interval

@@ -100,7 +100,7 @@ class Server:
             kind = type(protection).__name__
             del protection  # it may be the bytes of a key
             raise TypeError(
-                f"protection must be a ProtectionConfig, not {kind}; ProtectionConfig(keyring=...) makes one"
+                f"protection must be a ProtectionConfig, not {kind}; ProtectionConfig(key_file=...) makes one"
             )
         self.name: Final = name
         self.version: Final = version
