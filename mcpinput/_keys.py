@@ -288,9 +288,13 @@ def _next(
             raise _unclear(f"{place} has no created, so nobody can tell since when instances have it")
         if active.created is not None and other.created < active.created:
             raise _unclear(f"{place} is older than the active key; let previous name it, or take it out")
+        if active.created is None and active.not_before is None:
+            raise _unclear("the active key has neither created nor not_before, so nobody can tell which key is new")
         return _activated(content, other, now, lifetime, delay)
     if active.not_before is None:
         raise _unclear("the active key has no not_before, so nobody can tell since when it seals")
+    if other.not_before is not None and other.not_before > active.not_before:
+        raise _unclear("previous began to seal after active did, so nobody can tell when it ceased to")
     return _removed(content, other, active.not_before, now, lifetime)
 
 

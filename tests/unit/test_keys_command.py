@@ -307,6 +307,14 @@ UNCLEAR = "is not as a rotation leaves it: "
             document("k2", "k1", "k2", previous="k1"),
             "the active key has no not_before, so nobody can tell since when it seals",
         ),
+        (
+            document("k2", entry("k1", created=at(-5000)), "k2"),
+            "the active key has neither created nor not_before, so nobody can tell which key is new",
+        ),
+        (
+            document("k1", entry("k1", not_before=at(-9000)), entry("k2", not_before=at(-10)), previous="k2"),
+            "previous began to seal after active did, so nobody can tell when it ceased to",
+        ),
     ],
 )
 def test_a_file_that_can_be_read_in_two_ways(path: Path, content: dict[str, Any], message: str) -> None:
