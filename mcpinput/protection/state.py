@@ -182,13 +182,19 @@ class StateBoundary:
         if lifetime is not None:
             own_ms = checked_lifetime_ms("maximum_request_state_lifetime", lifetime)
             if own_ms > lifetime_ms:
-                raise ValueError("maximum_request_state_lifetime is above that of the server's ProtectionConfig")
+                raise ValueError(
+                    f"maximum_request_state_lifetime ({own_ms} ms) is above that of the server's ProtectionConfig "
+                    f"({lifetime_ms} ms)"
+                )
             lifetime_ms = own_ms
         maximum_rounds = self.default_terms.rounds
         if rounds is not None:
             own = checked_rounds("maximum_request_state_rounds", rounds)
             if own > maximum_rounds:
-                raise ValueError("maximum_request_state_rounds is above that of the server's ProtectionConfig")
+                raise ValueError(
+                    f"maximum_request_state_rounds ({own}) is above that of the server's ProtectionConfig "
+                    f"({maximum_rounds})"
+                )
             maximum_rounds = own
         return Terms(lifetime_ms, maximum_rounds, replayed)
 

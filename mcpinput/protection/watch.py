@@ -10,8 +10,9 @@ Rules
   middle of a step has the old one or the new.
 - A clock that is set back makes nothing wait for longer than it would have waited from then on, and takes no key back
   that has begun to seal.
-- The thread knows the watcher weakly, and ends with it. Each process starts its own, and waits for its first step,
-  though not for long, where the file was last read too long ago: nobody may have asked for the ring for days.
+- The thread knows the watcher weakly, and ends at its first waking after it. Each process starts its own, and waits for
+  its first step, though not for long, where the file was last read too long ago: nobody may have asked for the ring for
+  days.
 """
 
 from __future__ import annotations

@@ -279,6 +279,7 @@ class Dispatcher:
                 code=refused.code,
                 reason=refused.reason,
                 method=method,
+                operation=refused.operation,
                 failure=None if failure is None else failure.reason,
                 key_id=None if failure is None else failure.key_id,
                 age_ms=None if failure is None else failure.age_ms,
@@ -415,9 +416,13 @@ class Dispatcher:
         to_result: Callable[[object], CompleteResult],
     ) -> Reply:
         call = self._call(request, admission)
-        opened, application_state = await self._open(operation, request, call)
-        responses, dropped = input_responses_of(operation, request.params, opened)
-        spent = None if opened is None else await self._spend(opened)
+        try:
+            opened, application_state = await self._open(operation, request, call)
+            responses, dropped = input_responses_of(operation, request.params, opened)
+            spent = None if opened is None else await self._spend(opened)
+        except Refused as refused:
+            refused.operation = f"{operation.kind} {operation.name!r}"
+            raise
         ctx = RequestContext(
             method=request.method,
             endpoint_path=self._path,

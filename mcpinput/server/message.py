@@ -56,6 +56,8 @@ class Refused(Exception):
         self.reason = reason
         self.failure = failure
         self.headers = headers
+        self.operation: str | None = None
+        """Kind and name of the operation, once it is known and admitted."""
 
 
 def check_jsonrpc(message: Mapping[str, Any]) -> None:

@@ -47,6 +47,8 @@ class Rejection:
         code: JSON-RPC error code, or None where the refusal is HTTP's alone.
         reason: A short name of what was wrong, such as ``"origin"`` or ``"request state"``.
         method: JSON-RPC method, where it was read.
+        operation: Kind and registered name of the operation, such as ``tool 'catalog.continue'``, where its state or
+            the answers to it were refused.
         failure: Why the state did not open, where that was it.
         key_id: Id of the key that the token names, where known.
         age_ms: Milliseconds since the flow began, where known.
@@ -59,6 +61,7 @@ class Rejection:
     code: int | None
     reason: str
     method: str | None = None
+    operation: str | None = None
     failure: ProtectionFailure | None = None
     key_id: str | None = None
     age_ms: int | None = None
@@ -231,7 +234,13 @@ class Observers:
         logger.warning(
             "request state refused: %s%s%s%s",
             failure,
-            _known(key=rejection.key_id, age_ms=rejection.age_ms, round=rejection.round, method=rejection.method),
+            _known(
+                key=rejection.key_id,
+                age_ms=rejection.age_ms,
+                round=rejection.round,
+                method=rejection.method,
+                operation=rejection.operation,
+            ),
             hint,
             _left_out(left_out),
             extra={
@@ -241,6 +250,7 @@ class Observers:
                 "mcpinput_age_ms": rejection.age_ms,
                 "mcpinput_round": rejection.round,
                 "mcpinput_method": rejection.method,
+                "mcpinput_operation": rejection.operation,
                 "mcpinput_audience": rejection.audience,
                 "mcpinput_detail": rejection.detail,
                 "mcpinput_left_out": left_out,
@@ -273,10 +283,17 @@ def _tell(methods: tuple[Callable[..., None], ...], *event: object) -> None:
             logger.exception("an observer failed; what it was told of goes on")
 
 
-def _known(*, age_ms: int | None, round: int | None, key: str | None = None, method: str | None = None) -> str:
+def _known(
+    *,
+    age_ms: int | None,
+    round: int | None,
+    key: str | None = None,
+    method: str | None = None,
+    operation: str | None = None,
+) -> str:
     """What is known of a token, in parentheses."""
     age = None if age_ms is None else f"{age_ms} ms"
-    facts = {"key": key, "age": age, "round": round, "method": method}
+    facts = {"key": key, "age": age, "round": round, "method": method, "operation": operation}
     known = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
     return f" ({known})" if known else ""
 

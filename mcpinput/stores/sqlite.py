@@ -375,7 +375,7 @@ class _Worker:
                 answers = _transact(file, requests, self._clock)
                 if failing:
                     failing = False
-                    logger.info("the SQLite store %s works again", self._path)
+                    logger.warning("the SQLite store %s works again", self._path)
             except BaseException as error:  # whatever it is, the callers are answered and the thread goes on
                 problem = str(_problem(error))
                 answers = [StoreUnavailableError(problem) for _ in requests]
