@@ -526,9 +526,11 @@ class SqliteStore:
 
 _stores: Final[weakref.WeakSet[SqliteStore]] = weakref.WeakSet()
 _forking: Final[list[SqliteStore]] = []
+_one_fork = threading.Lock()
 
 
 def _before_fork() -> None:
+    _one_fork.acquire()  # another thread may fork as well, and each must find its own list
     _forking.extend(_stores)
     for store in _forking:
         store._before_fork()
@@ -538,9 +540,12 @@ def _after_fork() -> None:
     for store in _forking:
         store._after_fork()
     _forking.clear()
+    _one_fork.release()
 
 
 def _after_fork_in_child() -> None:
+    global _one_fork
+    _one_fork = threading.Lock()
     _forking.clear()
     for store in list(_stores):  # whoever forks without Python's knowledge calls nothing before
         store._after_fork_in_child()

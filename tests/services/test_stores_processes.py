@@ -44,6 +44,31 @@ sys.stdin.readline()
 asyncio.run(race())
 """
 
+FORKS_AT_ONCE = """
+import threading
+
+sys.setswitchinterval(1e-5)
+stores = [SqliteStore(f"{path}-{number}") for number in range(3)]
+failed = []
+sys.unraisablehook = lambda told: failed.append(type(told.exc_value).__name__)
+
+def fork():
+    for _ in range(40):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+threads = [threading.Thread(target=fork) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for number in range(60):
+    assert asyncio.run(spend(stores[number % 3], number)) == "won"
+for thread in threads:
+    thread.join()
+print(*failed or ["done"])
+"""
+
 SPEND = """
 store = SqliteStore(path)
 
@@ -224,6 +249,10 @@ sys.stdin.readline()
 
 def test_parent_and_children_share_a_file_over_forks(start: Start) -> None:
     assert output(start(BUSY + FORK, "-W", "ignore::DeprecationWarning")) == "done\n"
+
+
+def test_threads_that_fork_at_once(start: Start) -> None:
+    assert output(start(FORKS_AT_ONCE, "-W", "ignore::DeprecationWarning")) == "done\n"
 
 
 def test_a_fork_while_threads_use_a_memory_store(start: Start) -> None:
