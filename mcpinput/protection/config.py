@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, final
 
 from mcpinput._core.envelope import field
 from mcpinput.errors import EnvelopeError
@@ -69,7 +70,27 @@ def checked_rounds(name: str, rounds: int) -> int:
     return rounds
 
 
+def _tell_without_arguments(made: type[ProtectionConfig]) -> type[ProtectionConfig]:
+    """Lets no frame of an error hold what was passed: the bytes of a key, perhaps, in place of a ring or a file."""
+    take: Callable[..., None] = made.__init__
+
+    @functools.wraps(take)
+    def __init__(self: ProtectionConfig, *args: Any, **settings: Any) -> None:
+        try:
+            take(self, *args, **settings)
+        except (TypeError, ValueError) as error:
+            problem = type(error)(str(error))
+        else:
+            return
+        del self, args, settings
+        raise problem
+
+    made.__init__ = __init__  # type: ignore[method-assign]
+    return made
+
+
 @final
+@_tell_without_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class ProtectionConfig(Secret):
     """Protection of one service's request state. Give exactly one of ``keyring``, ``key_file`` and ``protector``.
@@ -176,6 +197,7 @@ class ProtectionConfig(Secret):
         """
         for provider in ("keyring", "key_file", "protector"):
             if provider in settings:
+                del settings  # the bytes of a key may be among them
                 raise TypeError(f"ProtectionConfig.ephemeral() makes its own key and takes no {provider}")
         return cls(keyring=ProtectionKeyring.ephemeral(), **settings)
 

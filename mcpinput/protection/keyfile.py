@@ -430,6 +430,7 @@ class KeyFile:
     ) -> None:
         where = os.fspath(path)
         if not isinstance(where, str):
+            del path, where  # they may be the bytes of a key
             raise TypeError("path must be a str or a path of str, not of bytes")
         if not where:
             raise ValueError("path must not be empty")

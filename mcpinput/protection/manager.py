@@ -26,6 +26,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
@@ -36,7 +37,7 @@ from mcpinput.protection.keyring import ProtectionKeyring, ProtectionKeyringFing
 from mcpinput.protection.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from mcpinput.protection.key import ProtectionKey
 
@@ -221,8 +222,13 @@ class ProtectionKeyringManager(Secret):
         """Makes a verification key the one that seals; the former one stays as a verification key.
 
         Raises:
+            TypeError: ``key_id`` is no str.
             ValueError: The key is the active one already, is not in the ring, or was revoked.
         """
+        problem = _key_id_problem(key_id)
+        if problem is not None:
+            del key_id  # it may be the bytes of a key
+            raise problem
         with self._lock:
             if key_id in self._now.revoked:
                 raise ValueError(f"key {key_id!r} was revoked; stage a new key and activate that one")
@@ -257,8 +263,13 @@ class ProtectionKeyringManager(Secret):
 
         Raises:
             ProtectionKeyInUseError: Seals under it are still on their way to clients, and ``revoke`` is false.
+            TypeError: ``key_id`` is no str.
             ValueError: The key is the active one, or is not in the ring.
         """
+        problem = _key_id_problem(key_id)
+        if problem is not None:
+            del key_id  # it may be the bytes of a key
+            raise problem
         with self._lock:
             if key_id in self._now.revoked:
                 raise ValueError(f"key {key_id!r} was revoked already; nothing is left to remove")
@@ -284,6 +295,9 @@ class ProtectionKeyringManager(Secret):
             del keyring  # it may be the bytes of a key
             raise problem
         key_ids = _key_ids(revoke)
+        if key_ids is None:
+            del revoke  # it may hold the bytes of a key
+            raise TypeError("revoke must be an iterable of key ids, each a str")
         with self._lock:
             self._change(self._now.ring.replaced(keyring), key_ids)
         self._tell()
@@ -344,12 +358,18 @@ class ProtectionKeyringManager(Secret):
         return f"<ProtectionKeyringManager {self._now.ring!r}>" if hasattr(self, "_now") else super().__repr__()
 
 
-def _key_ids(revoke: Iterable[str]) -> frozenset[str]:
-    if not isinstance(revoke, str):  # whose characters would be taken for ids
-        key_ids = tuple(revoke)
-        if all(isinstance(key_id, str) for key_id in key_ids):
-            return frozenset(key_ids)
-    raise TypeError("revoke must be an iterable of key ids, each a str")
+def _key_id_problem(key_id: object) -> TypeError | None:
+    if isinstance(key_id, str):
+        return None
+    return TypeError(f"key_id must be the id of a key, a str, not {type(key_id).__name__}")
+
+
+def _key_ids(revoke: Iterable[str]) -> frozenset[str] | None:
+    """The ids, or None where it is something else."""
+    if isinstance(revoke, str) or not isinstance(revoke, Iterable):  # the characters of one would be taken for ids
+        return None
+    key_ids = tuple(revoke)
+    return frozenset(key_ids) if all(isinstance(key_id, str) for key_id in key_ids) else None
 
 
 def _refuse_revoked(key: ProtectionKey, revoked: Mapping[str, ProtectionKey]) -> None:
