@@ -315,9 +315,9 @@ class ProtectionKeyringManager(Secret):
         waits = [use for key_id, use in now.uses.items() if key_id not in uses and key_id not in revoked]
         after = now
         made = _Moment(ring, uses, revoked, uses[ring.active_key_id])
-        if now.sealing in waits:  # who seals waits meanwhile; who opens sees the same ring
-            self._now = _Moment(now.ring, now.uses, now.revoked, None)
         try:
+            if now.sealing in waits:  # who seals waits meanwhile; who opens sees the same ring
+                self._now = _Moment(now.ring, now.uses, now.revoked, None)
             _refuse_held(waits)
             snapshot = made.snapshot()
             after = made
