@@ -524,11 +524,9 @@ class Dispatcher:
         try:
             answer = await self._handle(operation, ctx, arguments)
         except (Exception, asyncio.CancelledError):
-            if spent is not None and ctx._state_returned:
-                await spent.give_back()
+            await _give_back(spent, ctx)
             raise
-        if spent is not None and ctx._state_returned:
-            await spent.give_back()
+        await _give_back(spent, ctx)
         return answer
 
     async def _handle(self, operation: Operation, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
@@ -537,7 +535,8 @@ class Dispatcher:
             parts: tuple[Any, ...] = (ctx, arguments) if operation.takes_arguments else (ctx,)
             if operation.is_async:
                 return await handler(*parts)
-            answer = await asyncio.to_thread(_in_thread, handler, *parts)
+            object.__setattr__(ctx, "_is_in_thread", True)
+            answer = await asyncio.to_thread(_in_thread, ctx, handler, parts)
             return await answer if inspect.isawaitable(answer) else answer
 
         call = innermost
@@ -702,13 +701,22 @@ def _refused_state(failure: RequestStateProtectionError) -> Refused:
     )
 
 
-def _in_thread(handler: Callable[..., Any], *parts: Any) -> Any:
+async def _give_back(spent: Spent | None, ctx: RequestContext) -> None:
+    # A thread outlives its request where that is cancelled, or its interceptor loses patience: no other retry must run
+    # beside it, so its token stays spent.
+    if spent is not None and ctx._state_returned and not ctx._is_in_thread:
+        await spent.give_back()
+
+
+def _in_thread(ctx: RequestContext, handler: Callable[..., Any], parts: tuple[Any, ...]) -> Any:
     try:
         return handler(*parts)
     except (StopIteration, KeyboardInterrupt, GeneratorExit) as error:
         # A future cannot carry the first: whoever awaits the thread would wait for ever. The others mean an end from
         # outside only where the loop runs.
         raise RuntimeError(f"the handler raised {type(error).__name__}") from error
+    finally:
+        object.__setattr__(ctx, "_is_in_thread", False)
 
 
 def _wrap(interceptor: Interceptor, ctx: RequestContext, call: Callable[[], Awaitable[Any]]) -> Callable[[], Any]:
