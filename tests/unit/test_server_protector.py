@@ -385,7 +385,10 @@ def test_the_log_and_the_events_name_the_type_of_what_went_wrong(
     bench.vault.instead = instead
     assert bench.refused(bench.retry(state)) is F.PROTECTOR_FAILED
     assert bench.recorder.rejections[-1].detail == said
-    assert f"request state refused: protector failed (method tools/call); {said}" in caplog.messages
+    assert (
+        f"request state refused: protector failed (method tools/call, operation tool 'set_price'); {said}"
+        in caplog.messages
+    )
     assert bench.unsealed(bench.ask()) is F.PROTECTOR_FAILED
     assert (
         f"tool 'set_price': its state could not be sealed: protector failed (age 0 ms, round 1); {said}"
