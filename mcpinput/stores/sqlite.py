@@ -161,6 +161,21 @@ def _open_turnstile(path: str) -> int:
     return os.open(f"{path}{TURNSTILE}", os.O_RDWR | os.O_CREAT, 0o600)
 
 
+def _opened(path: str) -> tuple[sqlite3.Connection, bool]:
+    """A connection that has read the file, and whether that is empty.
+
+    To be called again, and not to be waited in, where the file is busy: who opens while another process closes its last
+    connection, and so removes the log, may hold a connection that never reads (SQLITE_BUSY_RECOVERY, seen where parent
+    and child go on at once after a fork).
+    """
+    connection = _open(path)
+    try:
+        return connection, _is_new(connection)
+    except BaseException:
+        _close(connection)
+        raise
+
+
 def _prepare(path: str) -> tuple[int, int]:
     """Makes the file where there is none, and its schema; checks that it can be used; which file it is."""
     # Opened by hand only where it is new. To close a file ends every lock that the process has on it, those of another
@@ -170,9 +185,8 @@ def _prepare(path: str) -> tuple[int, int]:
     turnstile = _open_turnstile(path)
     try:
         with _turn(turnstile):
-            connection = _open(path)
+            connection, _ = _patiently(partial(_opened, path))  # before anything is changed in a file that is not ours
             try:
-                _patiently(partial(_is_new, connection))  # before anything is changed in a file that is not ours
                 if _patiently(partial(_pragma, connection, "journal_mode = WAL")) != "wal":
                     raise StoreUnavailableError("the file cannot have a write-ahead log: keep it on a local disk")
                 _patiently(partial(connection.execute, "BEGIN IMMEDIATE"))
@@ -194,18 +208,15 @@ class _File:
     __slots__ = ("connection", "turnstile")
 
     def __init__(self, path: str) -> None:
-        self.connection = _open(path)
+        self.connection, is_new = _patiently(partial(_opened, path))
         try:
             self.turnstile = _open_turnstile(path)
         except BaseException:
             _close(self.connection)
             raise
-        try:
-            if _patiently(partial(_is_new, self.connection)):
-                raise StoreUnavailableError("the file was emptied: make the store anew")
-        except BaseException:
+        if is_new:
             self.close()
-            raise
+            raise StoreUnavailableError("the file was emptied: make the store anew")
 
     def close(self) -> None:
         _close(self.connection)
@@ -416,9 +427,6 @@ class SqliteStore:
     The file is made with mode 0600 where there is none, and is the store's own; ``-wal``, ``-shm`` and ``-turnstile``
     beside it belong to it. While a server runs, copies are made by SQLite's own means and not by copying files, and
     none of the files is removed or replaced. After a fork, parent and child both go on with the store.
-
-    A process needs one store for a file, and gives it to all of its servers: several would wait for each other like
-    processes, and after a fork at times for longer than a request does.
 
     Args:
         path: The file. Its folder exists.

@@ -106,7 +106,7 @@ def each(numbers, expected, store):
 
 FORK = """
 store = SqliteStore(path)
-keep_busy(store)
+keep_busy(SqliteStore(path))  # another one of the same file is in use, too
 for number in range(20):
     each([number], "won", store)
     child = os.fork()
