@@ -46,7 +46,6 @@ class RequestContext:
         "_flow_id",
         "_frozen_meta",
         "_frozen_state",
-        "_is_in_thread",
         "_meta",
         "_opened",
         "_state_returned",
@@ -73,7 +72,6 @@ class RequestContext:
     _flow_id: bytes | None
     _frozen_meta: Mapping[str, Any]
     _frozen_state: JsonValue
-    _is_in_thread: bool
     _meta: Mapping[str, Any]
     _opened: OpenedState | None
     _state_returned: bool
@@ -108,7 +106,6 @@ class RequestContext:
         put(self, "_boundary", boundary)
         put(self, "_terms", terms)
         put(self, "_state_returned", False)
-        put(self, "_is_in_thread", False)
         put(self, "_flow_id", None if opened is None else opened.flow_id)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -263,7 +260,7 @@ class RequestContext:
         """Says that nothing has happened yet: once the handler has ended, its token may be used again.
 
         For ``ProtectionConfig(single_use=...)``, and before the first side effect alone: a service that could not be
-        reached, say. Without single use it changes nothing. Where the store fails, or the request ends before a ``def``
-        handler does (nothing can stop its thread), the token stays spent.
+        reached, say. Without single use it changes nothing. Where the store fails, or the request ends before its
+        handler does (nothing can stop the thread of a ``def``), the token stays spent.
         """
         object.__setattr__(self, "_state_returned", True)

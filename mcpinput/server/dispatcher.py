@@ -521,23 +521,35 @@ class Dispatcher:
         self, operation: Operation, ctx: RequestContext, arguments: dict[str, Any], spent: Spent | None
     ) -> Any:
         """Runs the handler, and gives the token back where it said that nothing had happened."""
+        running: list[None] = []
         try:
-            answer = await self._handle(operation, ctx, arguments)
-        except (Exception, asyncio.CancelledError):
-            await _give_back(spent, ctx)
+            answer = await self._handle(operation, ctx, arguments, running)
+        except (KeyboardInterrupt, GeneratorExit):  # the process ends, or nothing can be awaited any more
             raise
-        await _give_back(spent, ctx)
+        except BaseException:
+            await _give_back(spent, ctx, running)
+            raise
+        await _give_back(spent, ctx, running)
         return answer
 
-    async def _handle(self, operation: Operation, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
+    async def _handle(
+        self, operation: Operation, ctx: RequestContext, arguments: dict[str, Any], running: list[None]
+    ) -> Any:
+        """Runs the handler inside of the interceptors; ``running`` has an entry for as long as it runs."""
+
         async def innermost() -> Any:
             handler = operation.handler
             parts: tuple[Any, ...] = (ctx, arguments) if operation.takes_arguments else (ctx,)
-            if operation.is_async:
-                return await handler(*parts)
-            object.__setattr__(ctx, "_is_in_thread", True)
-            answer = await asyncio.to_thread(_in_thread, ctx, handler, parts)
-            return await answer if inspect.isawaitable(answer) else answer
+            if not operation.is_async:
+                running.append(None)
+                answer = await asyncio.to_thread(_in_thread, running, handler, parts)
+                if not inspect.isawaitable(answer):
+                    return answer
+            running.append(None)
+            try:
+                return await (handler(*parts) if operation.is_async else answer)
+            finally:
+                running.pop()
 
         call = innermost
         for interceptor in reversed(self._interceptors):
@@ -701,14 +713,14 @@ def _refused_state(failure: RequestStateProtectionError) -> Refused:
     )
 
 
-async def _give_back(spent: Spent | None, ctx: RequestContext) -> None:
-    # A thread outlives its request where that is cancelled, or its interceptor loses patience: no other retry must run
-    # beside it, so its token stays spent.
-    if spent is not None and ctx._state_returned and not ctx._is_in_thread:
+async def _give_back(spent: Spent | None, ctx: RequestContext, running: list[None]) -> None:
+    # A thread outlives its request where that is cancelled, and an interceptor need not wait for what it has begun: no
+    # other retry must run beside it, so its token stays spent.
+    if spent is not None and ctx._state_returned and not running:
         await spent.give_back()
 
 
-def _in_thread(ctx: RequestContext, handler: Callable[..., Any], parts: tuple[Any, ...]) -> Any:
+def _in_thread(running: list[None], handler: Callable[..., Any], parts: tuple[Any, ...]) -> Any:
     try:
         return handler(*parts)
     except (StopIteration, KeyboardInterrupt, GeneratorExit) as error:
@@ -716,7 +728,7 @@ def _in_thread(ctx: RequestContext, handler: Callable[..., Any], parts: tuple[An
         # outside only where the loop runs.
         raise RuntimeError(f"the handler raised {type(error).__name__}") from error
     finally:
-        object.__setattr__(ctx, "_is_in_thread", False)
+        running.pop()
 
 
 def _wrap(interceptor: Interceptor, ctx: RequestContext, call: Callable[[], Awaitable[Any]]) -> Callable[[], Any]:

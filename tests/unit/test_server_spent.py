@@ -662,8 +662,6 @@ def test_a_missing_required_capability_spends_nothing() -> None:
 
 # ---- giving the token back ----
 
-EXCEPTIONS = {name: handler for name, handler in ENDS.items() if name not in ("SystemExit", "a group")}
-
 
 def returning(then: Handler) -> Handler:
     def handler(ctx: RequestContext) -> Any:
@@ -674,7 +672,7 @@ def returning(then: Handler) -> Handler:
 
 
 @pytest.mark.parametrize("threads", [False, True], ids=["async def", "def"])
-@pytest.mark.parametrize("then", EXCEPTIONS.values(), ids=EXCEPTIONS)
+@pytest.mark.parametrize("then", ENDS.values(), ids=ENDS)
 def test_a_token_that_is_returned_opens_once_more(then: Handler, threads: bool) -> None:
     service = Service(memory_store(), returning(then), threads=threads, limits=Limits(response_bytes=1500))
 
@@ -802,6 +800,35 @@ def test_a_thread_that_goes_on_after_its_request_was_given_up_keeps_its_token(ma
             await service.assert_spent("tool", token)
         finally:
             may_end.set()
+        await service.assert_spent("tool", token)
+
+    asyncio.run(scenario())
+
+
+def test_an_interceptor_that_does_not_wait_for_the_handler_keeps_its_token(make_store: MakeStore) -> None:
+    entered, may_end = asyncio.Event(), asyncio.Event()
+    begun: list[asyncio.Task[Any]] = []
+
+    async def handler(ctx: RequestContext) -> Any:
+        ctx.return_state()
+        entered.set()
+        await may_end.wait()
+
+    async def impatient(ctx: RequestContext, call_next: Any) -> Any:
+        if not ctx.round:
+            return await call_next()
+        begun.append(asyncio.create_task(call_next()))
+        await entered.wait()
+        return "busy"
+
+    service = Service(make_store(), handler, interceptors=(impatient,))
+
+    async def scenario() -> None:
+        token = await service.ask("tool")
+        assert (await service.request("tool", token)).status == 200
+        await service.assert_spent("tool", token)
+        may_end.set()
+        await asyncio.gather(*begun)
         await service.assert_spent("tool", token)
 
     asyncio.run(scenario())
