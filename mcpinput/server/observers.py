@@ -47,27 +47,27 @@ class Rejection:
         code: JSON-RPC error code, or None where the refusal is HTTP's alone.
         reason: A short name of what was wrong, such as ``"origin"`` or ``"request state"``.
         method: JSON-RPC method, where it was read.
-        operation: Kind and registered name of the operation, such as ``tool 'catalog.continue'``, where its state or
-            the answers to it were refused.
         failure: Why the state did not open, where that was it.
         key_id: Id of the key that the token names, where known.
         age_ms: Milliseconds since the flow began, where known.
         round: Round of the token, where known.
         audience: This server's audience, where the token was made for another one.
         detail: Of what type it was that a custom protector raised or returned, where that was it.
+        operation: Kind and registered name of the operation, such as ``tool 'catalog.continue'``, where its state or
+            the answers to it were refused.
     """
 
     status: int
     code: int | None
     reason: str
     method: str | None = None
-    operation: str | None = None
     failure: ProtectionFailure | None = None
     key_id: str | None = None
     age_ms: int | None = None
     round: int | None = None
     audience: str | None = None
     detail: str | None = None
+    operation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

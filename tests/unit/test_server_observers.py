@@ -49,10 +49,13 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def test_a_refused_token_is_a_record_with_text_and_fields(caplog: pytest.LogCaptureFixture) -> None:
-    Observers([]).rejection(FACTS, refused(ProtectionFailure.TENANT, key_id="k1", age_ms=5, round=2))
+    Observers([]).rejection(
+        FACTS, refused(ProtectionFailure.TENANT, key_id="k1", age_ms=5, round=2, operation="tool 'pay'")
+    )
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("mcpinput", logging.WARNING)
-    assert record.getMessage() == "request state refused: tenant (key k1, age 5 ms, round 2, method tools/call)"
+    text = "request state refused: tenant (key k1, age 5 ms, round 2, method tools/call, operation tool 'pay')"
+    assert record.getMessage() == text
     assert fields_of(record) == {
         "event": "state_refused",
         "failure": "tenant",
@@ -60,6 +63,7 @@ def test_a_refused_token_is_a_record_with_text_and_fields(caplog: pytest.LogCapt
         "age_ms": 5,
         "round": 2,
         "method": "tools/call",
+        "operation": "tool 'pay'",
         "audience": None,
         "detail": None,
         "left_out": 0,
