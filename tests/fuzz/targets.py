@@ -709,7 +709,9 @@ def next_payload(data: bytes) -> None:
     if sealed is None:
         return
     assert opens_alike(sealed, situation) is None
-    retry = replace(situation, request_id=-1, now_ms=min(situation.now_ms + later, (1 << 63) - 1))
+    retry = replace(
+        situation, request_id=f"second {situation.request_id}", now_ms=min(situation.now_ms + later, (1 << 63) - 1)
+    )
     opened = opens_alike(sealed, retry)
     if opened is None:
         assert retry.now_ms >= situation.now_ms + situation.lifetime_ms
@@ -719,7 +721,7 @@ def next_payload(data: bytes) -> None:
     again = goes_on_alike(retry, opened, b"", asked, has_state, opened.state)
     if again is not None:
         assert again[198:] == sealed[198:]
-        third = opens_alike(again, replace(retry, request_id=-2))
+        third = opens_alike(again, replace(retry, request_id=f"third {situation.request_id}"))
         assert third is not None
         assert third.round == 2
 
