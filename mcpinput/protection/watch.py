@@ -320,7 +320,10 @@ def _follow(
         watcher = reference()
         if watcher is None:
             return
-        watcher.poll_once()
+        # Ctrl-C comes to the main thread alone, so what arrives here is the application's (an observer's, a log
+        # filter's); and a thread that ended would never see that a key was revoked.
+        with contextlib.suppress(BaseException):
+            watcher.poll_once()
         stepped.set()
         del watcher  # so that nothing but its users keeps it
         if ended.wait(interval):

@@ -706,6 +706,46 @@ def test_a_disk_that_does_not_answer_holds_no_request_up(path: Path) -> None:
     watcher.stop()
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, GeneratorExit])
+def test_the_thread_goes_on_whatever_the_application_raises_in_it(path: Path, raised: type[BaseException]) -> None:
+    told = threading.Semaphore(0)
+
+    def on_change(snapshot: object) -> None:
+        told.release()
+        raise raised
+
+    put(path, document("k0", "k0"))
+    watcher = KeyFile(path, poll_interval=timedelta(milliseconds=10), activation_delay=timedelta(milliseconds=10)).follow(
+        clock=time.time, maximum_lifetime_ms=900_000, on_change=on_change
+    )
+    watcher.ensure()
+    for key_id in ("k1", "k2"):
+        put(path, document("k0", "k0", key_id))
+        assert told.acquire(timeout=SECONDS)
+    assert "k2" in watcher.manager.keyring.verification_key_ids
+    watcher.stop()
+
+
+def test_the_thread_goes_on_when_its_problem_cannot_be_logged(path: Path) -> None:
+    refused, changed = threading.Event(), threading.Event()
+
+    def failing(record: logging.LogRecord) -> bool:
+        refused.set()
+        raise RuntimeError
+
+    watcher = started(put(path, document("k0", "k0")), changed)
+    watcher.ensure()
+    logging.getLogger("mcpinput").addFilter(failing)
+    try:
+        put(path, b"{")
+        assert refused.wait(SECONDS)
+    finally:
+        logging.getLogger("mcpinput").removeFilter(failing)
+    put(path, document("k0", "k0", "k1"))
+    assert changed.wait(SECONDS)
+    watcher.stop()
+
+
 def test_one_thread_however_often_it_is_asked_for(path: Path) -> None:
     watcher = started(path)
     together = threading.Barrier(8)
