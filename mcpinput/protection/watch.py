@@ -173,7 +173,8 @@ class KeyFileWatcher(Secret):
         """Ends the following for good, without waiting for a step that is under way. The ring stays as it is."""
         with _starting:
             self._stopped = True
-            self._ended.set()
+            if self._started == _forks:  # else it is the parent's, whose lock its thread may have held in the fork
+                self._ended.set()
 
     def _start(self) -> None:
         with _starting:
@@ -184,11 +185,16 @@ class KeyFileWatcher(Secret):
             self._polling = threading.Lock()
             stepped = threading.Event()
             arguments = (weakref.ref(self), self._ended, stepped, self._poll_interval)
-            with contextlib.suppress(RuntimeError):  # no thread is to be had for now; the next request tries again
+            try:
                 threading.Thread(target=_follow, args=arguments, name="mcpinput-keys", daemon=True).start()
                 if time.monotonic() - self._read_at > self._poll_interval:
                     stepped.wait(_FIRST_STEP_SECONDS)
                 self._started = _forks
+            except RuntimeError:  # no thread is to be had for now; the next request tries again
+                pass
+            except BaseException:  # Ctrl-C: the next request starts another one, so this one, if there is one, ends
+                self._ended.set()
+                raise
         if self._started != _forks:
             self._report("it is not followed for now: no thread can be started")
 

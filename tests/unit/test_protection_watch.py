@@ -788,6 +788,26 @@ def test_the_thread_ends_with_the_watcher(path: Path) -> None:
     wait_until(lambda: not followers())
 
 
+def test_ctrl_c_while_the_thread_is_started_leaves_no_second_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            raise KeyboardInterrupt
+
+    put(path, document("k0", "k0"))
+    watcher = KeyFile(path, poll_interval=timedelta(milliseconds=10)).follow(clock=time.time, maximum_lifetime_ms=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(watch.threading, "Thread", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            watcher.ensure()
+    watcher.ensure()
+    end = time.monotonic() + SECONDS
+    while len(followers()) != 1 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(followers()) == 1
+    watcher.stop()
+
+
 def test_a_thread_that_cannot_be_started_is_a_problem_until_it_can(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
