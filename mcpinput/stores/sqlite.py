@@ -220,7 +220,8 @@ class _File:
 
     def close(self) -> None:
         _close(self.connection)
-        os.close(self.turnstile)
+        with suppress(OSError):  # closed already, by an application that closes all descriptors
+            os.close(self.turnstile)
 
 
 def _close(connection: sqlite3.Connection) -> None:
@@ -378,28 +379,33 @@ class _Worker:
             requests = [request for request in requests if not request.answer.cancelled()]
             if not requests:
                 continue
+            problem: str | None = None
             try:
                 if _identity(self._path) != self._identity:
                     raise StoreUnavailableError("the file was replaced: make the store anew")
                 if file is None:
                     file = _File(self._path)
                 answers = _transact(file, requests, self._clock)
-                if failing:
-                    failing = False
-                    logger.warning("the SQLite store %s works again", self._path)
             except BaseException as error:  # whatever it is, the callers are answered and the thread goes on
                 problem = str(_problem(error))
                 answers = [StoreUnavailableError(problem) for _ in requests]
                 if file is not None:
                     file.close()
                     file = None
-                if not failing:
-                    failing = True
-                    logger.error("the SQLite store %s does not work: %s", self._path, problem)
+            if failing is (problem is None):
+                failing = not failing
+                self._tell(problem)
             _deliver(requests, answers)
             del requests, answers
         if file is not None:
             file.close()
+
+    def _tell(self, problem: str | None) -> None:
+        with suppress(Exception):  # a filter of the application's; the answers are what they are
+            if problem is None:
+                logger.warning("the SQLite store %s works again", self._path)
+            else:
+                logger.error("the SQLite store %s does not work: %s", self._path, problem)
 
 
 def _deliver(requests: list[_Request], answers: list[object]) -> None:

@@ -811,3 +811,54 @@ def test_the_end_of_a_process_is_quiet(path):
     done = subprocess.run([sys.executable, "-W", "error", "-c", program, path], capture_output=True, timeout=SECONDS)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"True\n", b"")
     assert set(os.listdir(path.parent)) == {"records.db", "records.db-turnstile"}
+
+
+def test_closing_all_descriptors_of_the_process_is_survived(path):
+    """As a process does that makes itself a daemon."""
+    code = f"""
+import asyncio, os, time
+from mcpinput import StoreUnavailableError
+from mcpinput.stores import SqliteStore
+
+store = SqliteStore({str(path)!r})
+expires_ms = round(time.time() * 1000) + 1_000_000
+
+async def insert(key):
+    try:
+        return await store.insert("kind", key, b"", expires_ms=expires_ms)
+    except StoreUnavailableError:
+        return None
+
+async def main():
+    assert await insert("k1")
+    for name in os.listdir("/proc/self/fd"):
+        place = f"/proc/self/fd/{{name}}"
+        if os.path.exists(place) and os.readlink(place).startswith({str(path)!r}):
+            os.close(int(name))
+    await asyncio.wait_for(insert("k2"), 20)  # answered one way or the other
+    assert await asyncio.wait_for(insert("k3"), 20)
+
+asyncio.run(main())
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS)
+
+
+def test_a_log_that_fails_changes_no_answer(path, file_store):
+    def failing(record):
+        raise RuntimeError("no log")
+
+    async def insert(key):
+        return await asyncio.wait_for(file_store.insert("kind", key, b"", expires_ms=NOW_MS + 1000), SECONDS)
+
+    logger = logging.getLogger("mcpinput")
+    logger.addFilter(failing)
+    try:
+        aside = path.with_name("aside.db")
+        os.rename(path, aside)
+        with pytest.raises(StoreUnavailableError):
+            asyncio.run(insert("k1"))
+        os.rename(aside, path)
+        assert asyncio.run(insert("k1"))  # that it works again is not logged either
+        assert asyncio.run(insert("k1")) is None
+    finally:
+        logger.removeFilter(failing)
