@@ -507,7 +507,10 @@ class SqliteStore:
             if self._refusal is not None:
                 raise StoreUnavailableError(self._refusal)
             if self._worker is None:
-                self._worker = _Worker(self._path, self._identity, self._clock)
+                try:
+                    self._worker = _Worker(self._path, self._identity, self._clock)
+                except RuntimeError:  # the process is at its limit of threads, or at its end
+                    raise StoreUnavailableError("no thread can be started to work on the file") from None
                 # Also at the end of the process, which would cut a daemon's transaction short, and when the store is
                 # forgotten.
                 self._stop = weakref.finalize(self, self._worker.stop)

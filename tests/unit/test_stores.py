@@ -862,3 +862,17 @@ def test_a_log_that_fails_changes_no_answer(path, file_store):
         assert asyncio.run(insert("k1")) is None
     finally:
         logger.removeFilter(failing)
+
+
+def test_a_thread_that_cannot_be_started_is_an_outage(file_store, monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    async def insert():
+        return await file_store.insert("kind", "key", b"", expires_ms=NOW_MS + 1000)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(StoreUnavailableError, match="no thread can be started"):
+            asyncio.run(insert())
+    assert asyncio.run(insert())
