@@ -521,7 +521,6 @@ class SqliteStore:
         return answer
 
     def _before_fork(self) -> None:
-        self._lock.acquire()  # no thread starts until the fork is over
         if self._worker is not None and self._stop is not None:
             self._stop()
             if not self._worker.is_running:
@@ -548,8 +547,9 @@ _one_fork = threading.Lock()
 
 def _before_fork() -> None:
     _one_fork.acquire()  # another thread may fork as well, and each must find its own list
-    _forking.extend(_stores)
-    for store in _forking:
+    for store in list(_stores):
+        store._lock.acquire()  # no thread starts until the fork is over
+        _forking.append(store)  # those that are locked, and no others, though Ctrl-C may end the waiting below
         store._before_fork()
 
 

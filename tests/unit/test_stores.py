@@ -876,3 +876,46 @@ def test_a_thread_that_cannot_be_started_is_an_outage(file_store, monkeypatch):
         with pytest.raises(StoreUnavailableError, match="no thread can be started"):
             asyncio.run(insert())
     assert asyncio.run(insert())
+
+
+def test_ctrl_c_while_a_fork_waits_for_the_stores_keeps_none_locked(tmp_path):
+    """Of several stores, the first is waited for when it comes; the fork goes on, and so do later forks."""
+    code = f"""
+import asyncio, os, signal, sqlite3, sys, threading, time
+from mcpinput.stores import SqliteStore
+
+sys.unraisablehook = lambda unraisable: None  # Python tells it there, as it lets the fork go on
+paths = [f"{str(tmp_path)}/{{number}}.db" for number in range(3)]
+stores = [SqliteStore(path) for path in paths]
+expires_ms = round(time.time() * 1000) + 1_000_000
+
+async def insert(key):
+    return [await store.insert("kind", key, b"", expires_ms=expires_ms) for store in stores]
+
+async def give_up():
+    for store in stores:
+        task = asyncio.ensure_future(store.insert("kind", "k2", b"", expires_ms=expires_ms))
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+def fork():
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+asyncio.run(insert("k1"))
+others = [sqlite3.connect(path, isolation_level=None) for path in paths]
+for other in others:
+    other.execute("BEGIN IMMEDIATE")
+asyncio.run(give_up())
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+fork()
+for other in others:
+    other.close()
+threading.Timer(20, os._exit, (2,)).start()
+fork()
+assert all(asyncio.run(insert("k3")))
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS)
