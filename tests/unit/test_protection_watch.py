@@ -715,9 +715,9 @@ def test_the_thread_goes_on_whatever_the_application_raises_in_it(path: Path, ra
         raise raised
 
     put(path, document("k0", "k0"))
-    watcher = KeyFile(path, poll_interval=timedelta(milliseconds=10), activation_delay=timedelta(milliseconds=10)).follow(
-        clock=time.time, maximum_lifetime_ms=900_000, on_change=on_change
-    )
+    watcher = KeyFile(
+        path, poll_interval=timedelta(milliseconds=10), activation_delay=timedelta(milliseconds=10)
+    ).follow(clock=time.time, maximum_lifetime_ms=900_000, on_change=on_change)
     watcher.ensure()
     for key_id in ("k1", "k2"):
         put(path, document("k0", "k0", key_id))

@@ -885,7 +885,7 @@ import asyncio, os, signal, sqlite3, sys, threading, time
 from mcpinput.stores import SqliteStore
 
 sys.unraisablehook = lambda unraisable: None  # Python tells it there, as it lets the fork go on
-paths = [f"{str(tmp_path)}/{{number}}.db" for number in range(3)]
+paths = [f"{tmp_path!s}/{{number}}.db" for number in range(3)]
 stores = [SqliteStore(path) for path in paths]
 expires_ms = round(time.time() * 1000) + 1_000_000
 
