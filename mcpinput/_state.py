@@ -19,7 +19,7 @@ from typing import Final
 from mcpinput import protocol
 from mcpinput._core.digest import message_digest
 from mcpinput.errors import JsonError, KeyFileError
-from mcpinput.json import parameter_digest, parse
+from mcpinput.json import Limits, parameter_digest, parse
 from mcpinput.protection.config import MAXIMUM_LIFETIME, MAXIMUM_ROUNDS
 from mcpinput.protection.explain import Binding, Contents, Explanation, Known, Verdict, explain
 from mcpinput.protection.keyfile import KeyFile
@@ -31,6 +31,7 @@ __all__ = ["UnusableInput", "add_command"]
 
 _STDIO_PATH: Final = "stdio:"
 _KINDS: Final = {kind.code: kind.name.lower().replace("_", " ") for kind in InputRequestType}
+_MOST_READ: Final = Limits().body_bytes + 1  # longer is over the limit of parameters, and no token is as long
 _TEXTS: Final = {
     "audience": "the server's name, or its ProtectionConfig(audience=)",
     "method": "JSON-RPC method; not needed where --params holds the whole request",
@@ -188,8 +189,10 @@ def _rounds(text: str) -> int:
 def _token(text: str) -> str:
     if text != "-":
         return text.strip()
+    if sys.stdin is None:
+        raise UnusableInput("the token was to come by stdin, which is closed")
     try:
-        return sys.stdin.read().strip()
+        return sys.stdin.read(_MOST_READ).strip()
     except UnicodeDecodeError:
         raise UnusableInput("the token on stdin is no text") from None
 
@@ -207,7 +210,7 @@ def _ring_of(path: str, now: float) -> tuple[ProtectionKeyring, frozenset[str]]:
 def _request(path: str) -> _Request:
     try:
         with open(path, "rb") as file:
-            raw = file.read()
+            raw = file.read(_MOST_READ)  # may be a pipe or device without an end
         tree = parse(raw)
         if not isinstance(tree, dict):
             raise UnusableInput(f"--params: {path} must hold a JSON object: params, or the whole request")

@@ -322,3 +322,18 @@ def test_what_argparse_refuses(argv: list[str], capsys: pytest.CaptureFixture[st
         main(argv)
     assert caught.value.code == 2
     assert "usage: mcpinput state" in capsys.readouterr().err
+
+
+def test_what_has_no_end_is_not_read_to_it(keys: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["state", "explain", token_of(), "--keys", str(keys), "--params", "/dev/zero"]) == 2
+    assert capsys.readouterr().err.startswith("mcpinput state: --params: /dev/zero: a text of ")
+    with open("/dev/zero") as endless:
+        monkeypatch.setattr(sys, "stdin", endless)
+        assert main(["state", "explain", "-", "--keys", str(keys)]) == 1
+    assert capsys.readouterr().out == "would be refused: malformed\n"
+
+
+def test_a_closed_stdin_brings_no_token(keys: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["state", "explain", "-", "--keys", str(keys)]) == 2
+    assert capsys.readouterr().err == "mcpinput state: the token was to come by stdin, which is closed\n"
