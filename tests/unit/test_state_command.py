@@ -330,7 +330,7 @@ def test_what_has_no_end_is_not_read_to_it(keys: Path, capsys: Any, monkeypatch:
     with open("/dev/zero") as endless:
         monkeypatch.setattr(sys, "stdin", endless)
         assert main(["state", "explain", "-", "--keys", str(keys)]) == 1
-    assert capsys.readouterr().out == "would be refused: malformed\n"
+    assert capsys.readouterr().out == "would be refused: too large\n"
 
 
 def test_a_closed_stdin_brings_no_token(keys: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
