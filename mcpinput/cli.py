@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
+_PRINTING = ("keys", "state")  # what they do with files raises no OSError, so that one is of stdout
 _LIBRARY = os.path.join(os.path.dirname(__file__), "")
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 
@@ -60,7 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = argparse.Namespace(command="")
     try:
         options = _parser().parse_args(argv)
-        return options.run(options) or 0
+        status = options.run(options) or 0
+        if options.command in _PRINTING and sys.stdout is not None:
+            sys.stdout.flush()
+        return status
     except _Failure as failure:
         print(f"mcpinput {options.command}: {failure}", file=sys.stderr)
         return failure.status
@@ -70,6 +74,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _state.UnusableInput as error:
         print(f"mcpinput {options.command}: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        if options.command not in _PRINTING:
+            raise
+        with open(os.devnull, "w") as nowhere:  # or the interpreter would fail again when it ends
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        print(f"mcpinput {options.command}: done, but stdout cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(file=sys.stderr)  # the terminal's ^C stands on the line of the prompt
         return 130

@@ -570,3 +570,23 @@ def test_wrong_arguments(argv: list[str], words: str, capsys: pytest.CaptureFixt
         main(["keys", *argv])
     assert caught.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("full", [True, False])
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path, full: bool, unbuffered: str) -> None:
+    """A full disk, or a reader that has gone. What was to be done is done."""
+    command = [sys.executable, "-m", "mcpinput", "keys", "new", str(tmp_path / "keys.json")]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    if full:
+        output = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, output = os.pipe()
+        os.close(reading)
+    try:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment, timeout=60)
+    finally:
+        os.close(output)
+    reason = "No space left on device" if full else "Broken pipe"
+    assert (done.returncode, done.stderr) == (1, f"mcpinput keys: done, but stdout cannot be written: {reason}\n")
+    assert (tmp_path / "keys.json").exists()
