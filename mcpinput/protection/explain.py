@@ -23,6 +23,7 @@ from mcpinput.errors import EnvelopeError, JsonError, ProtectionFailure, Request
 from mcpinput.json import Limits
 from mcpinput.protection.context import ABSENT_BINDING, BINDING_BYTES
 from mcpinput.protection.protector import open_token
+from mcpinput.protection.sizes import MAXIMUM_STATE
 from mcpinput.protection.state import CLOCK_SKEW_MS
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ __all__ = ["Binding", "Contents", "Explanation", "Known", "Verdict", "explain"]
 
 _FLAG_STATE: Final = 1
 _FLAG_REPLAYED: Final = 2
-_MAXIMUM_STATE: Final = 16 * 1024 * 1024
 
 
 class Verdict(enum.StrEnum):
@@ -226,7 +226,7 @@ def _judge(payload: Payload, contents: Contents, known: Known, now_ms: int) -> P
     if known.replayed is not None and contents.replayed != known.replayed:
         return ProtectionFailure.ASK_KIND
     if contents.state_bytes is not None:
-        most = min(known.maximum_decoded_bytes, _MAXIMUM_STATE)
+        most = min(known.maximum_decoded_bytes, MAXIMUM_STATE)
         try:
             parse_state(payload.state, limits=Limits(body_bytes=most, canonical_bytes=most))
         except JsonError:

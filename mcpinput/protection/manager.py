@@ -23,7 +23,6 @@ import inspect
 import logging
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Iterable
@@ -134,7 +133,6 @@ class ProtectionKeyringManager(Secret):
 
     Args:
         keyring: The ring to start from.
-        clock: Wall clock, in seconds since 1970, for :attr:`ProtectionKeyringSnapshot.last_used`.
         on_change: Called with a snapshot after each change, in the order of the changes; a change that changes nothing
             calls nothing. While another thread is in it, that thread makes the call, so a method may return before. It
             may call any method of the manager. What it raises is logged by type and changes nothing.
@@ -143,13 +141,12 @@ class ProtectionKeyringManager(Secret):
         TypeError: ``keyring`` is no ring, or ``on_change`` no plain function.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_lock", "_now", "_on_change", "_telling", "_untold")
+    __slots__ = ("__weakref__", "_lock", "_now", "_on_change", "_telling", "_untold")
 
     def __init__(
         self,
         keyring: ProtectionKeyring,
         *,
-        clock: Callable[[], float] = time.time,
         on_change: Callable[[ProtectionKeyringSnapshot], None] | None = None,
     ) -> None:
         problem = keyring_problem(keyring)
@@ -158,7 +155,6 @@ class ProtectionKeyringManager(Secret):
             raise problem
         if on_change is not None and (not callable(on_change) or inspect.iscoroutinefunction(on_change)):
             raise TypeError(f"on_change must be a plain function (nobody awaits it), not {type(on_change).__name__}")
-        self._clock = clock
         self._on_change = on_change
         self._begin(keyring, {})
         _MANAGERS.add(self)
@@ -190,12 +186,6 @@ class ProtectionKeyringManager(Secret):
             if self._now.sealing is use:
                 return reservation
             use.held.discard(reservation)
-
-    def note_opened(self, key_id: str) -> None:
-        """Records that a key has opened a token."""
-        use = self._now.uses.get(key_id)
-        if use is not None:
-            use.last_used = self._clock()
 
     def snapshot(self) -> ProtectionKeyringSnapshot:
         """Ids, counts and fingerprint at this moment."""

@@ -12,14 +12,15 @@ from mcpinput.errors import JsonError, JsonErrorKind
 from mcpinput.json import Limits
 from mcpinput.protection.xaes import NONCE_BYTES, TAG_BYTES
 
-__all__ = ["LONGEST_KEY_ID", "SealedSize", "sealed_size"]
+__all__ = ["LONGEST_KEY_ID", "MAXIMUM_STATE", "SealedSize", "sealed_size"]
 
 LONGEST_KEY_ID: Final = 64
+MAXIMUM_STATE: Final = 16 * 1024 * 1024
+"""Bytes of canonical state that can be read back, however much the configuration allows."""
 
 _FIXED: Final = 198  # version, flags, round, times, flow id, bindings, digest, id hash, number of keys
 _PER_KEY: Final = 17  # kind, and digest of the request
-_MAXIMUM_STATE: Final = 16 * 1024 * 1024
-_MEASURED: Final = Limits(canonical_bytes=_MAXIMUM_STATE)
+_MEASURED: Final = Limits(canonical_bytes=MAXIMUM_STATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def sealed_size(
         except JsonError as error:
             if error.kind is not JsonErrorKind.SIZE:
                 raise
-            decoded += _MAXIMUM_STATE
+            decoded += MAXIMUM_STATE
             too_large = True
     encoded = None
     if key_id is not None:

@@ -159,7 +159,7 @@ class KeyFileWatcher(Secret):
         seen, sealing = self._judged(content, {entry.key.id: _Seen() for entry in content.usable}, now)
         self._content: KeyFileContent = content
         self._seen: Mapping[str, _Seen] = seen
-        self.manager: Final = ProtectionKeyringManager(content.ring(sealing), clock=clock, on_change=on_change)
+        self.manager: Final = ProtectionKeyringManager(content.ring(sealing), on_change=on_change)
         self._tell_of_exposure(content)
 
     # ---- the thread ----

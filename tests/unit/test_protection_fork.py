@@ -16,6 +16,7 @@ from mcpinput._core.envelope import decode_token
 from mcpinput.errors import ProtectionKeyInUseError
 from mcpinput.protection import ProtectionKey, ProtectionKeyring, ProtectionKeyringManager
 from mcpinput.protection.protector import open_token, seal_token
+from tests.support.opening import open_with
 
 SECONDS = 30
 """How long a child may take before it counts as dead; what it does takes milliseconds."""
@@ -77,7 +78,7 @@ def use_everything(manager):
     token = seal(manager)
     key_id, payload = open_token(manager.keyring, token)
     assert payload == b"state"
-    manager.note_opened(key_id)
+    open_with(manager, manager.keyring.find(key_id))
     former = manager.keyring.active_key_id
     manager.rotate_active_key(key("child-1"))
     manager.remove_verification_key(former, revoke=True)
@@ -236,8 +237,8 @@ def test_a_child_tells_of_its_own_changes_while_the_parent_is_telling():
 
 
 def test_reservations_of_the_parent_are_not_the_childs():
-    manager = ProtectionKeyringManager(ring(A, B), clock=lambda: 1000.5)
-    manager.note_opened("b")
+    manager = ProtectionKeyringManager(ring(A, B))
+    open_with(manager, B)
     inherited = manager.sealing()
 
     def child():

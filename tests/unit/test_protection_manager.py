@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from mcpinput.errors import ProtectionKeyInUseError
 from mcpinput.protection import ProtectionKey, ProtectionKeyring, ProtectionKeyringManager
 from mcpinput.protection import manager as manager_module
+from tests.support.opening import open_with
 
 
 def key(key_id, seed=None):
@@ -43,7 +44,7 @@ def told():
 
 @pytest.fixture
 def manager(told):
-    return ProtectionKeyringManager(ring(A), clock=lambda: 1000.5, on_change=told.append)
+    return ProtectionKeyringManager(ring(A), on_change=told.append)
 
 
 def test_the_way_to_rotate(manager):
@@ -142,7 +143,7 @@ def test_a_manager_starts_from_a_ring_and_changes_to_rings(manager, what):
 
 
 def test_a_ring_is_replaced_in_one_step(manager, told):
-    manager.note_opened("a")
+    open_with(manager, A)
     held = manager.sealing()
     manager.replace_keyring(ring(B, key("a"), C))
     (after,) = told
@@ -484,7 +485,7 @@ def test_a_key_with_reservations_cannot_be_removed(manager):
 def test_last_used_tells_when_a_key_opened_something(manager):
     manager.stage_verification_key(B)
     assert manager.snapshot().last_used == {"a": None, "b": None}
-    manager.note_opened("b")
+    open_with(manager, B)
     assert manager.snapshot().last_used == {"a": None, "b": 1000.5}
     manager.remove_verification_key("b")
     assert manager.snapshot().last_used == {"a": None}
@@ -495,7 +496,7 @@ def test_last_used_tells_when_a_key_opened_something(manager):
 def test_an_opening_that_ends_after_its_key_was_removed_is_not_noted(manager):
     manager.stage_verification_key(B)
     manager.remove_verification_key("b")
-    manager.note_opened("b")
+    open_with(manager, B)
     manager.stage_verification_key(B)
     assert manager.snapshot().last_used == {"a": None, "b": None}
 
@@ -522,7 +523,7 @@ def test_a_collection_in_the_middle_of_a_change_may_release_reservations(manager
         if held and phase == "start":
             in_a_change.append(manager.keyring.active_key_id)
             held.pop(0).release()
-            manager.note_opened("a")
+            open_with(manager, A)
 
     def change():
         keys = [key(f"k{index}") for index in range(20)]
@@ -768,7 +769,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self.seals = []
         self.used = {}
         self.time = 0.0
-        self.manager = ProtectionKeyringManager(ring(first), clock=lambda: self.time, on_change=self.told.append)
+        self.manager = ProtectionKeyringManager(ring(first), on_change=self.told.append)
 
     def change(self, method, *args, allowed, active=None, keys=None, revoked=(), **options):
         """Makes a change that the model allows or not, and holds the manager to it."""
@@ -847,7 +848,7 @@ class ManagerMachine(RuleBasedStateMachine):
     @rule(key_id=ids)
     def open(self, key_id):
         self.time += 1.5
-        self.manager.note_opened(key_id)
+        open_with(self.manager, self.keys.get(key_id, key("stranger")), self.time)
         if key_id in self.keys:
             self.used[key_id] = self.time
 
