@@ -248,7 +248,7 @@ def payouts(kms_example: Any) -> tuple[Any, Client]:
 
 def release(client: Client, state: str | None = None, id: int = 2, arguments: Any = None) -> Response:
     answers = None if state is None else {"sure": {"action": "accept"}}
-    return client.call_tool(  # type: ignore[no-any-return]
+    return client.call_tool(
         "payouts.release", {} if arguments is None else arguments, id=id, state=state, answers=answers
     )
 

@@ -118,7 +118,7 @@ class Bench:
         self.client = Client(server.asgi())
 
     def ask(self, arguments: Any = None, id: int = 1) -> Response:
-        return self.client.call_tool("set_price", {} if arguments is None else arguments, id=id)  # type: ignore[no-any-return]
+        return self.client.call_tool("set_price", {} if arguments is None else arguments, id=id)
 
     def token(self, arguments: Any = None, id: int = 1) -> str:
         token: str = self.ask(arguments, id).result["requestState"]
@@ -126,7 +126,7 @@ class Bench:
 
     def retry(self, token: str, arguments: Any = None, id: int = 2) -> Response:
         self.entered.clear()
-        return self.client.call_tool(  # type: ignore[no-any-return]
+        return self.client.call_tool(
             "set_price", {} if arguments is None else arguments, id=id, state=token, answers=accept(price=1)
         )
 
